@@ -1,4 +1,4 @@
-"""Draws and clusters that strategies need: Monte Carlo members of the posterior, instances to try, k-means.
+"""Sampling and clustering for strategies: Monte Carlo members of the posterior, candidate instances, k-means.
 
 m members, n instances, k classes: probs (m, n, k) in single precision. k-means runs Lloyd's iterations from
 k-means++: matrix products only, in single precision.
@@ -12,7 +12,7 @@ from everylabel.core.arrays import CHUNK, softmax, to_numpy
 from everylabel.core.updates.monte_carlo import sample
 from everylabel.selection.pool import PoolView
 
-AT_ONCE = 1 / 8  # starting points drawn together, as a part of those there are: one product for all
+AT_ONCE = 1 / 8  # starting points drawn together, relative to those already drawn: one product for all
 
 
 class Members:
@@ -43,22 +43,22 @@ def entropies(probs: np.ndarray) -> np.ndarray:
 
 
 def candidates(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return which of idx are tried: all, or half by margin and half drawn from the others."""
+    """Return positions in idx of instances to try: all, or n, half by smallest margin and half at random."""
     if len(idx) <= n:
         return np.arange(len(idx))
     narrow = pool.smallest_margins(idx, n // 2)
-    others = rng.choice(len(idx) - len(narrow), n - n // 2, replace=False)  # counted without the narrow ones
+    others = rng.choice(len(idx) - len(narrow), n - n // 2, replace=False)  # positions among the others
     skipped = np.sort(narrow) - np.arange(len(narrow))
     return np.r_[narrow, others + np.searchsorted(skipped, others, side="right")]
 
 
 def kmeans(rows: np.ndarray, k: int, rng: np.random.Generator, max_iter: int = 10) -> np.ndarray:
-    """Return the cluster of each row; every one of the k clusters has at least one."""
+    """Return the cluster of each row; each of the k clusters has at least one row."""
     norms = np.sum(rows**2, axis=1)
     centres = rows[_plus_plus(rows, norms, k, rng)]
     cluster = np.full(len(rows), -1)
     for _ in range(max_iter):
-        distances = np.sum(centres**2, axis=1) - 2.0 * (rows @ centres.T)  # up to |row|^2
+        distances = np.sum(centres**2, axis=1) - 2.0 * (rows @ centres.T)  # without the constant |row|^2
         new = np.argmin(distances, axis=1)
         _fill_empty(new, distances[np.arange(len(rows)), new] + norms, k)
         if np.mean(new != cluster) < 0.01:
@@ -72,7 +72,7 @@ def kmeans(rows: np.ndarray, k: int, rng: np.random.Generator, max_iter: int = 1
 
 
 def most_central(rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return n rows: of each of n clusters by k-means the one nearest to its centre."""
+    """Return the positions of n rows: of each of n k-means clusters the row nearest to its centre."""
     cluster = kmeans(rows, n, rng)
     centres = np.stack([rows[cluster == c].mean(axis=0) for c in range(n)])
     distances = np.sum((rows - centres[cluster]) ** 2, axis=1)
@@ -81,7 +81,7 @@ def most_central(rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
 
 
 def _plus_plus(rows: np.ndarray, norms: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Return k different rows to start from, drawn by squared distance to those before, a few at a time."""
+    """Return k different rows to start from, drawn by squared distance to the rows already drawn."""
     chosen = np.asarray([int(rng.integers(len(rows)))])
     new, nearest = chosen, np.full(len(rows), np.inf)
     while len(chosen) < k:

@@ -1,4 +1,4 @@
-"""One call for all strategies: the n best at once, or the paper's Algorithm 1 with updates between picks."""
+"""Choose instances by any strategy: the n best at once, or Algorithm 1 with an update after each pick."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,25 +34,25 @@ def select(
     Parameters
     ----------
     pool : Pool
-        Its free instances are chosen from; or any other `PoolView`.
+        The pool to choose from; only free instances are chosen. Any other `PoolView` works as well.
     strategy : str, callable or Strategy
-        A name from `strategies()`; "herding" suits data that one does not know. Or a score of your own,
-        f(pool, idx, rng, *, ...) -> (len(idx),), of which the highest are taken (docs/adding-a-strategy.md).
-        While the model knows nothing (or one of three or more classes only), Typiclust picks in its place.
+        A name from `strategies()`; "herding" suits unknown data. Or your own score function,
+        f(pool, idx, rng, *, ...) -> (len(idx),), whose highest values are taken (docs/adding-a-strategy.md).
+        Until the model has seen labels (of two classes, if there are three or more), Typiclust picks instead.
     n : int
-        How many.
+        Number of instances to pick.
     rng : numpy.random.Generator, optional
-        Makes all random choices; the same one gives the same picks. None draws anew every time.
+        Makes all random choices; the same seed gives the same picks. None uses a new seed each time.
     ask : callable, optional
-        ask(i) returns the label of instance i: its class number, or of a multi-label posterior a row of 1, 0
-        or NaN. With it the pool learns each label before the next pick (Algorithm 1); afterwards the labels
-        are in the pool. Without it the n best are taken at once and the pool is left as it was.
+        ask(i) returns the label of instance i: its class number, or for a multi-label posterior a row of 1, 0
+        or NaN. With it the pool learns each label before the next pick (Algorithm 1) and keeps the labels.
+        Without it the n best are picked at once and the pool does not change.
     candidates : int or array, optional
         Choose from a random subset of that size (the paper: 1,000), or from these positions.
     step_size : float or "auto", optional
-        Of the updates between picks; by default the strategy's own, or else the pool's.
+        Step size of the updates between picks; by default the strategy's, or else the pool's.
     **options
-        The strategy's own, for example risk="log" of "lookahead".
+        Options of the strategy, for example risk="log" for "lookahead".
 
     Examples
     --------
@@ -80,14 +80,14 @@ def select(
             f"{len(pool)} in the pool are free); expected n of at most {len(idx)}"
         )
     usual = chosen.options.get("n_candidates")
-    if ask is None and usual is not None:  # as many must be tried as are taken
+    if ask is None and usual is not None:  # try at least as many as are picked
         options = {**options, "n_candidates": max(n, options.get("n_candidates", usual))}
     if ask is None:
         return idx[_checked(chosen, _pick(chosen, pool, idx, n, rng, options), n, len(idx))]
     step = step_size
     if step is None and learning.step_size is None and learning.method in (None, "second_order"):
         step = chosen.step_size
-    learning.learns_by(step_size=step)  # refuse before a label is paid for
+    learning.learns_by(step_size=step)  # raise before asking for a label
     picked = []
     for _ in range(n):  # Algorithm 1
         found = _pick(chosen, pool, idx, 1, rng, options)  # line 3
@@ -104,12 +104,12 @@ def select(
 def select_question(
     pool: PoolView, rng: np.random.Generator | None = None, *, candidates: Any = None
 ) -> tuple[int, int]:
-    """Return the instance and the class whose yes or no tells most, of a pool with several classes per item.
+    """Return the most informative yes-or-no question, (instance, class), if items may have several classes.
 
-    An answer tells the mutual information of it and the class's logit: the entropy of the averaged
-    probability less the average of the entropy (Houlsby et al., 2011). The question is about a free instance,
-    or a labelled one whose row has no answer for some class yet; `candidates` is a number of these to draw at
-    random, or positions.
+    The score is the mutual information of the answer and the class's logit: the entropy of the averaged
+    probability minus the average of the entropy (Houlsby et al., 2011). The question is about a free
+    instance, or a labelled one without an answer for some class. `candidates` are positions, or the number
+    of instances to draw at random.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def _pick(
 
 
 def _checked(strategy: Strategy, found: np.ndarray, n: int, most: int) -> np.ndarray:
-    """Return what was picked of so many; of a user's own strategy, if they are n different positions."""
+    """Return the picks; raise if a user's strategy did not return n different positions below `most`."""
     if _is_ours(strategy):
         return found
     whole = found.shape == (n,) and found.dtype.kind in "iu"
@@ -189,28 +189,28 @@ def _is_ours(strategy: Strategy) -> bool:
 
 
 def acts_for(strategy: str, pool: PoolView) -> str:
-    """Return which strategy picks in fact: Typiclust until there is a model for those that need one."""
+    """Return the strategy that actually picks: Typiclust if the named one needs a model and there is none."""
     return "typiclust" if strategy not in COLD and knows_nothing(pool) else strategy
 
 
 def looks_at_each(strategy: str, pool: PoolView) -> bool:
-    """Return whether the strategy that picks in fact looks at each instance by itself."""
+    """Return whether the strategy that actually picks scores each instance independently of the others."""
     acting = strategies.get(acts_for(strategy, pool))
     return acting.alone or acting.name == "random"
 
 
 def knows_nothing(pool: PoolView) -> bool:
-    """Return whether the model cannot tell classes apart: no label seen, or of k > 2 one class only."""
+    """Return whether the model cannot separate classes: no label yet, or labels of one of k > 2 classes."""
     mean = to_numpy(pool.posterior.mean)
     if pool.n_classes < 3 or pool.posterior.multi_label:
         return not np.any(mean)
-    # after labels of one class, all other classes' weights are alike: two values a row at most
+    # after labels of one class only, all other classes have equal weights: at most two values per row
     close = 1e-9 * max(float(np.abs(row).max()) for row in mean[[0, -1]])
     return all(np.sum(np.diff(np.sort(row)) > close) < 2 for row in mean)
 
 
 def free_candidates(pool: PoolView, candidates: Any, rng: np.random.Generator) -> np.ndarray:
-    """Return the free instances to choose from: all, a random subset, or those named."""
+    """Return the free instances to choose from: all, a random subset of a given size, or given positions."""
     if candidates is None:
         return pool.free_idx
     if isinstance(candidates, (int, np.integer)) and not isinstance(candidates, bool):

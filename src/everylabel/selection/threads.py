@@ -1,8 +1,8 @@
-"""Compiled loops on large arrays, in threads, where the work repays their start.
+"""Run compiled loops over large arrays in threads, if there is enough work to repay their start.
 
-The loops are imported and compiled on first use and kept on disk. They let go of the interpreter's lock, so
-plain threads share the work; numba's own thread pool, which must not be entered from two threads
-of a server at once, is not used. Without numba (the extra `fast`) NumPy does all of it.
+The loops are compiled on first use and cached on disk. They release the interpreter's lock, so plain threads
+share the work; numba's own thread pool is not used, since two threads of a server must not enter it at once.
+Without numba (the extra `fast`) NumPy does all the work.
 """
 
 import os
@@ -14,19 +14,19 @@ from typing import Any
 
 from everylabel.core.arrays import can_compile
 
-SMALL = 2**19  # numbers that NumPy works through before a compiled loop has started
+SMALL = 2**19  # numbers that NumPy processes before a compiled loop has started
 
 
 def worth_compiling(work: int) -> bool:
-    """Return whether so many numbers are worth a compiled loop, and one can be had."""
+    """Return whether numba is installed and `work` numbers are worth a compiled loop."""
     return work >= SMALL and can_compile()
 
 
 @cache
 def can_widen() -> bool:
-    """Return whether this processor reads half precision; else a compiled loop that does so cannot be made.
+    """Return whether this processor reads half precision, which a compiled loop needs.
 
-    Every one of the last ten years does. Who has told numba of another one (NUMBA_CPU_NAME) goes without.
+    Every processor of the last ten years does, unless NUMBA_CPU_NAME names another one.
     """
     if not can_compile() or any(name in os.environ for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")):
         return False
@@ -36,14 +36,14 @@ def can_widen() -> bool:
 
 
 def workers() -> int:
-    """Return how many threads share a loop: OMP_NUM_THREADS if set, else the cores we may use."""
+    """Return the number of threads that share a loop: OMP_NUM_THREADS if set, else the cores available."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(int(asked), cores)) if asked.isdigit() else cores
 
 
 def share(loop: Callable[[int, int], Any], n: int) -> list[Any]:
-    """Return what loop(start, stop) returns on ranges that make up 0 .. n, one a thread."""
+    """Run loop(start, stop) in threads on ranges that cover 0 .. n and return their results in order."""
     parts = workers()
     bounds = [n * i // parts for i in range(parts + 1)]
     if parts == 1:
@@ -51,6 +51,6 @@ def share(loop: Callable[[int, int], Any], n: int) -> list[Any]:
     with ThreadPoolExecutor(parts) as threads:
         try:
             found = threads.map(loop, bounds[:-1], bounds[1:])
-        except RuntimeError:  # Python is ending, and begins no thread any more
+        except RuntimeError:  # the interpreter is shutting down and starts no more threads
             found = map(loop, bounds[:-1], bounds[1:])
         return list(found)

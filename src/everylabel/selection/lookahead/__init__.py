@@ -1,1 +1,1 @@
-"""Look-ahead: what a label would change, expected or known."""
+"""Look-ahead: choose by the model's quality after a label, either expected or with the true label known."""

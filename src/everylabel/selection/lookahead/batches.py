@@ -1,4 +1,4 @@
-"""Batches for the optimal look-ahead to try: random, one of each cluster, uncertain, or a third each.
+"""Candidate batches for the optimal look-ahead: random, one instance per cluster, uncertain, or a third each.
 
 "boss": each batch is picked by one of nine strategies from a random half of the candidates. The oracle BoSS
 (Huseljic et al., 2026) judges such batches by retraining.
@@ -11,7 +11,7 @@ from everylabel.selection.sampling import kmeans
 from everylabel.selection.strategies.refine import proposals
 
 SOURCES = ("random", "clusters", "uncertain", "mixed", "boss")
-SHARE = 0.5  # of the candidates that a strategy of "boss" picks a batch from
+SHARE = 0.5  # share of the candidates from which a strategy of "boss" picks a batch
 
 
 def draw_batches(

@@ -38,7 +38,7 @@ def expected_risk(logits: np.ndarray, shift: np.ndarray, probs: np.ndarray, risk
 
 
 def _expected_risk(logits: np.ndarray, shift: np.ndarray, probs: np.ndarray, risk: str) -> np.ndarray:
-    """Return the same with NumPy; the arrays are (C, E, k)."""
+    """Compute `expected_risk` with NumPy; the arrays are (C, E, k)."""
     a = np.clip(shift, -_MOST, _MOST)[:, :, None].astype(np.float64)
     b = logits - a * probs[:, None, :]
     b -= b.max(axis=2, keepdims=True)
@@ -58,7 +58,7 @@ def _expected_risk(logits: np.ndarray, shift: np.ndarray, probs: np.ndarray, ris
 
 
 def _without(x: np.ndarray) -> np.ndarray:
-    """Return sum_j x_j - x_y for each y; nothing cancels where x_y is the largest of all, at 1."""
+    """Return sum_j x_j - x_y for each y, without cancellation where x_y = 1 is the largest."""
     largest = np.arange(x.shape[2]) == x.argmax(axis=2)[:, :, None]
     tail = np.sum(np.where(largest, 0.0, x), axis=2, keepdims=True)
     return np.where(largest, tail, tail + 1.0 - x)

@@ -10,7 +10,7 @@ from numba import njit
 from everylabel.selection.pool.loops import exp
 
 BLOCK = 256  # evaluation instances whose k numbers stay in cache
-_MOST = np.float32(60.0)  # e^60 is in range; whoever moves further has reached 0 or 1
+_MOST = np.float32(60.0)  # e^60 is in range; larger shifts give probabilities of 0 or 1 anyway
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 
 _fast = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
@@ -79,7 +79,7 @@ def _shared_part(f, p, shift, x, b, at, end):  # type: ignore[no-untyped-def]
 
 @_inline
 def _others(old, ones, tail):  # type: ignore[no-untyped-def]
-    """Return the sum without this one, which is exact where this one is the largest, at 1."""
+    """Return the sum without `old`, exactly where it is the largest, at 1."""
     return (ones + (tail - old)) if old < _ONE else ((ones - _ONE) + tail)
 
 

@@ -1,6 +1,6 @@
-"""The optimal look-ahead (Sec. 5, App. F): of many batches, the one that helps a validation set most.
+"""The optimal look-ahead (Sec. 5, App. F): of many batches, the one that improves a validation set most.
 
-An upper baseline: it knows the labels of the pool. b instances a batch, C candidates, M validation
+An upper baseline: it knows the labels of the pool. b instances per batch, C candidates, M validation
 instances; G = H cov H' between them is built once, and a batch never touches a d x d matrix.
     jointly     dF_V = -step G_VB (I + c G_BB)^-1 R_B             all residuals at the old mean
     one by one  the same label by label; both are the core's steps in the space of b instances (`kernel`)
@@ -34,8 +34,8 @@ from everylabel.selection.select import free_candidates
 
 METRICS = ("accuracy", "log_loss")
 CANDIDATES = 1000  # App. F
-RANDOM_BATCHES, BOSS_BATCHES = 2000, 100  # the paper's, and those of BoSS
-CACHE = 2**19  # validation logits that are scored while they are in the processor's cache (2 MB)
+RANDOM_BATCHES, BOSS_BATCHES = 2000, 100  # as in the paper and in BoSS
+CACHE = 2**19  # validation logits scored together, so that they stay in the processor's cache (2 MB)
 
 
 def optimal_batch(
@@ -53,28 +53,29 @@ def optimal_batch(
     joint: bool = False,
     step_size: float | str | None = None,
 ) -> np.ndarray:
-    """Return the batch of n free instances whose labels improve the validation set most.
+    """Return the batch of n free instances whose labels improve the validation score most.
 
     Parameters
     ----------
     pool, labels : PoolView, array (n,)
         The pool and all its true labels.
     val_features, val_labels : array (m, d), array (m,)
-        What batches are scored on.
+        The validation set on which batches are scored.
     n, n_batches : int
-        Size and number of the batches tried: by default 2,000 (the paper), of "boss" 100 (its authors).
+        Size and number of the batches tried; by default 2,000 batches (the paper), or 100 with "boss" (its
+        authors).
     rng : numpy.random.Generator
         Draws the batches.
     candidates : int or array
-        As in `select`; the paper draws 1,000.
+        A random subset of this size, or positions, as in `select`; the paper draws 1,000.
     batches : {"random", "clusters", "uncertain", "mixed", "boss", "greedy"}
-        Random ones (the paper), one of each k-means cluster, of small margin, or a third each; "boss" has
-        nine strategies propose them from random subsets, as the oracle BoSS does;
+        Random batches (the paper), one instance per k-means cluster, instances of small margin, or a third
+        each. With "boss" nine strategies propose batches from random subsets, as in the oracle BoSS.
         "greedy" tries no batches but adds the instance that lowers the log loss most, n times.
     metric : {"accuracy", "log_loss"}
-        How an updated model is scored; at the mean.
+        Score of an updated model, from its predictions at the mean.
     joint, step_size
-        As in `update`; step_size="auto" is the pool's own.
+        As in `update`; step_size="auto" is the pool's.
 
     Examples
     --------
@@ -129,7 +130,7 @@ def _in_kernel_space(
     step: float,
     joint: bool,
 ) -> Iterator[np.ndarray]:
-    """Yield the validation logits (some, k, m) after some batches more; tried (n_batches, b) are in idx."""
+    """Yield the validation logits (some, k, m) of several batches at a time; `tried` are positions in idx."""
     kind: Any = LIKELIHOODS[pool.posterior.likelihood]
     seen = pool.cov_rows(idx)
     gram, cross = seen @ pool.rows(idx).T, (seen @ val_rows.T).astype(np.float32)  # G_CC, G_CV
@@ -178,7 +179,7 @@ def _by_updates(
     step: float,
     joint: bool,
 ) -> Iterator[np.ndarray]:
-    """Yield the same by updates, batch by batch, for covariances that classes do not share."""
+    """Yield the same logits by updates, batch by batch, for covariances that classes do not share."""
     for b in tried:
         features = from_numpy(pool.rows(idx[b])[:, : pool.posterior.n_features], pool.posterior.mean)
         after = update(pool.posterior, features, labels[b].tolist(), step_size=step, joint=joint)

@@ -1,10 +1,10 @@
-"""Logits and variances of a pool's instances, cached, and how they follow its posterior.
+"""A cache of the logits and variances of a pool's instances, updated with its posterior.
 
 n instances, d features (with the bias), k classes; H (n, d) the design.
-    F = H mean (c, n), one row a column of the mean;  q = diag(H cov H') (n,), once it is asked for
-A label at h moves the mean along v = cov h and takes taken v v' from the covariance. `follow` reads these
-few numbers off two posteriors and gives them to the cache, which needs no posterior: its instances may
-lie elsewhere, in parts, and each part moves its own.
+    F = H mean (c, n), one row per column of the mean;  q = diag(H cov H') (n,), once requested
+A label at h moves the mean along v = cov h and subtracts taken v v' from the covariance. `follow` computes
+these few numbers from two posteriors and passes them to the cache, which needs no posterior: its instances
+may be in parts on other machines, each of which updates its own.
 """
 
 from typing import Any
@@ -19,11 +19,11 @@ from everylabel.selection.pool.features import Features
 from everylabel.selection.pool.view import TIE, shares_cov
 from everylabel.selection.threads import share, worth_compiling
 
-ALONG = 1e-8  # relative size of what is left of a change that is taken to lie in a span
+ALONG = 1e-8  # relative residual below which a change counts as lying in a span
 
 
 def follow(cached: Any, old: Posterior, new: Posterior, idx: list[int]) -> None:
-    """Bring cached logits from one posterior to another, which has learned of instances idx, in one pass."""
+    """Update cached logits from posterior `old` to `new`, which has learned instances idx, in one pass."""
     if new.mean is old.mean and not cached.has_variances:  # only the covariance has changed
         return
     change = to_numpy(new.mean) - to_numpy(old.mean)
@@ -35,10 +35,10 @@ def follow(cached: Any, old: Posterior, new: Posterior, idx: list[int]) -> None:
         return
     v = to_numpy(old.cov) @ cached.rows(idx)[0]
     at = int(np.argmax(np.abs(v)))
-    taken = 0.0  # of an instance of zeros
+    taken = 0.0  # for an instance of zeros
     if v[at]:
         taken = (float(old.cov[at, at]) - float(new.cov[at, at])) / v[at] ** 2  # c/(1 + c s), Eq. 7
-    if cached.has_variances and new.likelihood != "gaussian":  # replayed, other curvatures change too
+    if cached.has_variances and new.likelihood != "gaussian":  # a replay changes other curvatures too
         left = to_numpy(old.cov) - to_numpy(new.cov) - taken * np.outer(v, v)
         if not _is_small(left, to_numpy(old.cov)):
             cached.forget_variances()
@@ -51,7 +51,7 @@ def follow(cached: Any, old: Posterior, new: Posterior, idx: list[int]) -> None:
 
 
 def follow_classes(cached: Any, new: Posterior) -> None:
-    """Bring cached logits to a posterior that has new columns of zeros."""
+    """Update cached logits to a posterior that has new columns of zeros."""
     cached.add_classes(int(new.mean.shape[1]))
     if not shares_cov(new):
         cached.forget_variances()
@@ -76,7 +76,7 @@ def _follow_many(cached: Any, old: Posterior, new: Posterior, idx: list[int], ch
 def _recompute(
     cached: Any, new: Posterior, change: np.ndarray, v: np.ndarray | None = None, taken: float = 0.0
 ) -> None:
-    """Compute the logits whose columns of the mean have changed, and H v by the same pass."""
+    """Recompute the logits of classes whose column of the mean has changed, and H v in the same pass."""
     moved = np.flatnonzero(np.any(change != 0.0, axis=0))
     cached.replace(moved, to_numpy(new.mean)[:, moved], v, taken)
     if not shares_cov(new):
@@ -88,13 +88,13 @@ def _is_small(left: np.ndarray, whole: np.ndarray) -> bool:
 
 
 class LocalLogits:
-    """F and q of instances whose features are here, moved in place."""
+    """F and q of instances whose features are in this process, updated in place."""
 
     def __init__(self, features: Features) -> None:
         self.features = features
-        self.known: np.ndarray | None = None  # variances, if they are asked for
-        self._room: np.ndarray | None = None  # where the logits lie once classes have come, for more of them
-        self._gaps: np.ndarray | None = None  # f_first - f_second of the logits as they are, if known
+        self.known: np.ndarray | None = None  # variances, once requested
+        self._room: np.ndarray | None = None  # buffer of the logits with room for more classes
+        self._gaps: np.ndarray | None = None  # f_first - f_second of the current logits, if computed
 
     @property
     def n(self) -> int:
@@ -117,11 +117,11 @@ class LocalLogits:
         return self.features.rows(idx)
 
     def reset(self, mean: np.ndarray) -> None:
-        """Compute the logits of another mean from scratch."""
+        """Compute all logits from `mean`."""
         self.logits, self.known = _logits(self.features, mean), None
 
     def extend(self, features: Any, posterior: Posterior) -> None:
-        """Take instances behind those there are; what is known of the others stays."""
+        """Append instances; the logits and variances of the others stay."""
         more = self.features.like(features, posterior)
         logits = _logits(more, to_numpy(posterior.mean))
         if self.known is not None:
@@ -135,35 +135,35 @@ class LocalLogits:
         self.known = _variances(self.features, posterior)
 
     def forget_variances(self) -> None:
-        """Have the variances computed when they are asked for next."""
+        """Discard the variances; they are computed again at the next request."""
         self.known = None
 
     def variances(self, idx: Any = None) -> np.ndarray:
-        """Return variances that were computed."""
+        """Return the cached variances."""
         assert self.known is not None
         return self.known if idx is None else self.known[idx]
 
     def move(self, v: np.ndarray, residual: np.ndarray, taken: float) -> None:
-        """Follow a mean that has moved by -v residual', and a covariance that has lost taken v v'."""
+        """Update the cache after the mean changed by -v residual' and the covariance by -taken v v'."""
         u = self.features.product(v)
         if np.any(residual):
             self._subtract_outer(residual.astype(u.dtype), u)
         self._narrow(u, taken)
 
     def move_many(self, v: np.ndarray, factors: np.ndarray) -> None:
-        """Follow a mean that has moved by V C."""
+        """Update the logits for a mean that has moved by V C."""
         self.known = None
         self.logits += factors.T.astype(self.logits.dtype) @ self.features.product(v)
 
     def replace(self, moved: np.ndarray, columns: np.ndarray, v: np.ndarray | None, taken: float) -> None:
-        """Compute the logits of some columns of the mean anew; with v, the variances follow as in `move`."""
+        """Recompute the logits of some columns of the mean; with v, update the variances as in `move`."""
         seen = self.features.product(columns if v is None else np.c_[columns, v])
         self.logits[moved], self._gaps = seen[: len(moved)], None
         if v is not None:
             self._narrow(seen[len(moved)], taken)
 
     def add_classes(self, k: int) -> None:
-        """Have logits of k classes, those that come of zeros."""
+        """Extend the logits to k classes, with zeros for the new ones."""
         before = len(self.logits)
         if self._room is None or self.logits.base is not self._room or len(self._room) < k:
             self._room = np.empty((k + k // 2, self.n), self.logits.dtype)
@@ -172,12 +172,12 @@ class LocalLogits:
         self.logits = self._room[:k]
 
     def logits_of(self, idx: Any, binary: bool) -> np.ndarray:
-        """Return logits (n, k); those of a binary posterior as the two of a softmax."""
+        """Return logits (n, k); for a binary posterior the two of a softmax."""
         f = (self.logits if idx is None else self.logits[:, idx]).T
         return np.c_[np.zeros_like(f), f] if binary else f
 
     def margins(self, idx: np.ndarray) -> np.ndarray | None:
-        """Return p_first - p_second of idx, by a compiled loop over all where that pays; None if binary."""
+        """Return p_first - p_second of idx, by a compiled loop over all if that pays; None if binary."""
         if not self._loop_pays(idx):
             return margins(self.logits[:, idx]) if len(self.logits) > 1 else None
         from everylabel.selection.pool import loops
@@ -196,9 +196,10 @@ class LocalLogits:
         return None if found is None or not len(found[0]) else int(np.searchsorted(idx, found[0][0]))
 
     def narrow(self, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the usable instances whose margin is below all before them, and it; None if too few to pay.
+        """Return usable instances with a margin within a tie of the smallest, and these margins.
 
-        Those within a tie of the smallest: the first of them wins, here or beside those of other parts.
+        Only instances whose margin is below all before them are listed; the first of them wins, also against
+        those of other parts of the pool. None if there are too few instances for a compiled loop to pay.
         """
         if len(self.logits) < 2 or not worth_compiling(self.logits.size):
             return None
@@ -221,7 +222,7 @@ class LocalLogits:
         return 2 * len(idx) > self.n and len(self.logits) > 1 and worth_compiling(self.logits.size)
 
     def _subtract_outer(self, residual: np.ndarray, shift: np.ndarray) -> None:
-        """Take logits -= residual shift' in place."""
+        """Subtract residual shift' from the logits in place."""
         logits = self.logits
         if worth_compiling(logits.size):
             from everylabel.selection.pool import loops
@@ -231,12 +232,12 @@ class LocalLogits:
             self._gaps = gaps
             return
         for row, factor in zip(logits, residual, strict=True):
-            if factor:  # a class that a label leaves alone costs nothing
+            if factor:  # classes that a label does not move cost nothing
                 row -= factor * shift
 
 
 def _logits(features: Features, mean: np.ndarray) -> np.ndarray:
-    """Return H mean as (c, n), or say that features hold what is no number."""
+    """Return H mean as (c, n); raise if the features hold NaN or infinity."""
     logits = features.product(mean)
     if not np.isfinite(logits.sum()) and not np.all(np.isfinite(logits)):
         bad = int(np.sum(~np.all(np.isfinite(logits), axis=0)))
@@ -247,7 +248,7 @@ def _logits(features: Features, mean: np.ndarray) -> np.ndarray:
 
 
 def _variances(features: Features, posterior: Posterior) -> np.ndarray:
-    """Return diag(H cov H'), over classes its mean."""
+    """Return diag(H cov H'), averaged over classes if each has its own covariance."""
     if shares_cov(posterior):
         return features.quadratic(to_numpy(posterior.cov))
     parts = [
@@ -272,8 +273,8 @@ def margins(logits: np.ndarray) -> np.ndarray:
 def narrowest(logits: np.ndarray, idx: np.ndarray) -> int:
     """Return the position in idx of the smallest margin; of ties, the lowest.
 
-    With x = first - second, x/(1 + x)/k is a lower bound (see `loops.margins`): only where it is below the
-    margin of the smallest x can another one win.
+    With x = first - second, x/(1 + x)/k is a lower bound of the margin (see `loops.narrowest`): an instance
+    can win only if its bound is below the margin of the instance with the smallest x.
     """
     first, second = two_largest(logits)
     apart = (first - second)[idx]

@@ -1,16 +1,15 @@
 """The pool's features as they came (array, tensor or memory-mapped file), read in chunks, not copied.
 
-Only a pool that grows has a copy of its own, with room for more: added rows then cost what they hold.
+Only a pool that grows makes its own copy, with spare capacity, so that appending m rows costs O(m).
 
-n instances, d features (with the bias), k classes; H (n, d) the design, of which the bias column is never
-stored: H v = features v[:-1] + v[-1].
+n instances, d features (with the bias), k classes; H (n, d) the design, whose bias column is never stored:
+H v = features v[:-1] + v[-1].
 
-`Scaled` features are on another scale for the model than they lie on, again without a copy: x (n, d) as
-they lie, in memory or in a file of any precision; h = (x - center) matrix as the model sees them. The map
-is folded into what they are multiplied by:
+`Scaled` features are rescaled for the model without a copy: x (n, d) are the stored features, in memory or in
+a file of any precision; h = (x - center) matrix are the features the model uses. The map is folded into the
+weights and covariances they are multiplied by:
     h w + b = x (M w) + (b - center M w)          h' S h = (x - center)' (M S M') (x - center)
-Single rows are brought to scale when they are asked for, in blocks of one shape (a product's rounding
-depends on its shape).
+Single rows are scaled on request, in blocks of one shape (a product's rounding depends on its shape).
 """
 
 from collections.abc import Iterator
@@ -33,20 +32,20 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.selection.threads import can_widen, share, worth_compiling
 
-GROWTH = 2  # a pool that has to be copied to grow gets room for a half more
-LARGE = 32  # times the work that repays a compiled loop: BLAS is nearly as fast, until threads share it
-BLOCK = 64  # rows that are brought to scale at a time
+GROWTH = 2  # a pool copied in order to grow gets room for 1 / GROWTH more
+LARGE = 32  # times the work at which other compiled loops pay: BLAS is nearly as fast until threads share it
+BLOCK = 64  # rows scaled at a time
 
 
 class Features:
-    """Products with the design matrix of a pool; results are NumPy arrays on the host."""
+    """A pool's features and products with its design matrix; results are NumPy arrays on the host."""
 
     def __init__(self, features: Any, posterior: Posterior) -> None:
         self._hold(_check(features, posterior), posterior.bias)
 
     @classmethod
     def of(cls, array: Array, bias: bool) -> "Features":
-        """Return products with features that need no check."""
+        """Return features without checking them."""
         made = cls.__new__(cls)
         made._hold(array, bias)
         return made
@@ -59,10 +58,10 @@ class Features:
         self.in_memory = native and not (numpy and isinstance(self.array, np.memmap))
         double = str(self.array.dtype).endswith("float64")
         self.dtype: type = np.float64 if double else np.float32  # of the cache
-        self._room: np.ndarray | None = None  # what a pool that grows is written into
+        self._room: np.ndarray | None = None  # buffer of a pool that grows
 
     def like(self, more: Any, posterior: Posterior) -> "Features":
-        """Return other instances, of this pool's kind and precision, as features of their own."""
+        """Return more instances as `Features` of this pool's array kind and precision."""
         array = _check(more, posterior)
         if isinstance(self.array, np.ndarray):
             return Features(np.asarray(to_numpy(array), self.array.dtype), posterior)
@@ -71,7 +70,7 @@ class Features:
         return Features(xp.astype(native, self.array.dtype, copy=False), posterior)
 
     def extend(self, more: "Features") -> None:
-        """Take instances behind those there are."""
+        """Append instances."""
         self.n += more.n
         if not isinstance(self.array, np.ndarray):
             self.array = array_namespace(self.array).concat([self.array, more.array])
@@ -80,7 +79,7 @@ class Features:
         self.array, self.in_memory = self._room[: self.n], more.in_memory
 
     def take(self, idx: Any) -> Array:
-        """Return instances (len(idx), d) as they came."""
+        """Return the features (len(idx), d) of instances, without the bias."""
         return self.array[_like(np.asarray(idx), self.array)]
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
@@ -91,7 +90,7 @@ class Features:
         return rows
 
     def native(self, i: int) -> Array:
-        """Return one instance (1, d) as it came, for the core."""
+        """Return the features (1, d) of one instance in their own array library, for the core."""
         return self.array[i : i + 1]
 
     def product(self, weights: np.ndarray) -> np.ndarray:
@@ -103,7 +102,7 @@ class Features:
             return out
         body = _like(np.ascontiguousarray(body, self.dtype), self.array)
         for rows, part in self.chunks():
-            with np.errstate(invalid="ignore"):  # infinite features are told in a sentence
+            with np.errstate(invalid="ignore"):  # infinite features are reported by an error message
                 product = to_numpy(part @ body)
             out[..., rows] = product.T
         if self.bias:
@@ -131,12 +130,12 @@ class Features:
 
     @property
     def _is_half(self) -> bool:
-        """Return whether features are of half precision and many: compiled loops read those."""
+        """Return whether features are of half precision and numerous enough for compiled loops."""
         return _lies_as(self.array, np.float16) and can_widen() and worth_compiling(self.array.size)
 
     @property
     def _is_large(self) -> bool:
-        """Return whether features are of single precision, and so many that threads share a pass."""
+        """Return whether features are of single precision and numerous enough for threads to share a pass."""
         return _lies_as(self.array, np.float32) and worth_compiling(self.array.size // LARGE)
 
     def chunks(self, always: bool = False) -> Iterator[tuple[slice, Array]]:
@@ -161,7 +160,7 @@ class Features:
 
 
 def with_room(room: np.ndarray | None, rows: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Return an array that begins with rows and more: the room they lie in, or a copy with room to grow."""
+    """Return a buffer that begins with `rows` and `more`: `room` if large enough, else a larger copy."""
     n, total = len(rows), len(rows) + len(more)
     if room is None or len(room) < total:
         room = np.empty((total + total // GROWTH, rows.shape[1]), rows.dtype)
@@ -171,14 +170,14 @@ def with_room(room: np.ndarray | None, rows: np.ndarray, more: np.ndarray) -> np
 
 
 def _lies_as(array: Array, dtype: type) -> bool:
-    """Return whether an array is NumPy's, of this kind, row by row."""
+    """Return whether an array is a C-contiguous NumPy array of this dtype."""
     return isinstance(array, np.ndarray) and array.dtype == dtype and array.flags.c_contiguous
 
 
 def compile_products() -> None:
-    """Have the loop that large pools are read by be there before the first label.
+    """Compile the loops that read large pools, so that the first label does not wait for them.
 
-    What can be written to, and what cannot as a file that is mapped, are compiled for by themselves.
+    Writable arrays and read-only ones (memory-mapped files) are compiled for separately.
     """
     for dtype in (np.float32, *([np.float16] if can_widen() else [])):
         for writeable in (False, True):
@@ -235,7 +234,7 @@ def _check(features: Any, posterior: Posterior) -> Array:
 
 
 class Scaled:
-    """Features (n, d) on scale, of which only what is asked for is made."""
+    """Scaled features (n, d), computed only for the rows requested."""
 
     dtype, ndim = np.dtype(np.float32), 2
 
@@ -250,7 +249,7 @@ class Scaled:
         return len(self.raw)
 
     def __getitem__(self, idx: Any) -> np.ndarray:
-        """Return rows on scale; one (d,) for a number."""
+        """Return scaled rows; for an integer one row (d,)."""
         if isinstance(idx, int | np.integer):
             return self._on_scale(self.raw[int(idx)][None])[0]
         return self._on_scale(self.raw[idx])
@@ -265,12 +264,12 @@ class Scaled:
         return self if n == len(self) else self.of(self.raw[:n])
 
     def of(self, raw: np.ndarray) -> "Scaled":
-        """Return other rows, on the same scale."""
+        """Return other rows with the same scaling."""
         return Scaled(raw, self.center, self.matrix)
 
     def times(self, weights: np.ndarray, bias: Any = 0.0) -> np.ndarray:
         """Return H w + b: (n,) for a vector, (m, n) for weights (d, m) and biases (m,)."""
-        if not np.any(weights):  # a model that knows nothing: no pass
+        if not np.any(weights):  # an untrained model needs no pass
             one = np.asarray(bias, np.float32)
             return np.repeat(np.broadcast_to(one, weights.shape[1:])[..., None], len(self), axis=-1)
         body = self.matrix @ weights
@@ -279,7 +278,7 @@ class Scaled:
         return found.astype(np.float32, copy=False)
 
     def form(self, body: np.ndarray) -> np.ndarray:
-        """Return diag(H S H') (n,) of S (d, d); centred before it is multiplied, so that nothing cancels."""
+        """Return diag(H S H') (n,) for S (d, d); rows are centred first, which avoids cancellation."""
         out = np.empty(len(self), np.float32)
         folded = (self.matrix @ body @ self.matrix.T).astype(np.float32)
         center = self.center.astype(np.float32)
@@ -289,7 +288,7 @@ class Scaled:
         return out
 
     def norms(self) -> np.ndarray:
-        """Return |h|^2 (n,), computed when first asked for."""
+        """Return |h|^2 (n,), computed at the first call."""
         if self._norms is None:
             self._norms = self.form(np.eye(self.shape[1]))
         return self._norms
@@ -306,7 +305,7 @@ class Scaled:
 
 
 class Folded(Features):
-    """Products with the design of features on scale: those of a pool that keeps no copy."""
+    """Features of a pool that are scaled on the fly, without a copy."""
 
     array: Scaled
 
@@ -322,7 +321,7 @@ class Folded(Features):
         return Folded(more, posterior)
 
     def extend(self, more: Features) -> None:
-        """Take instances behind those there are, into a copy that has room for more."""
+        """Append instances, in a copy with spare capacity."""
         self.n += more.n
         self._room = with_room(self._room, self.array.raw, more.array.raw)
         self.array = self.array.of(self._room[: self.n])

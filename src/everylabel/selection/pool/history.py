@@ -1,9 +1,9 @@
-"""How a pool's posterior came about since the last training, and how a part of that is taken back.
+"""The steps of a pool's posterior since the last training, and how to take some of them back.
 
-Each step takes one posterior to the next. What a step taught is taken back in one of three ways:
+Each step turns one posterior into the next. A step is taken back in one of three ways:
     closed form    by the residual it was learned with, at the cost of learning it; no steps are kept
-    exactly        if all was learned exactly with the Gaussian likelihood, order does not matter: one search
-                   for the mean without it
+    exactly        if all steps were exact with the Gaussian likelihood, order does not matter: one search
+                   for the mean without the step
     by replay      otherwise: all other steps again, from the posterior of the training
 """
 
@@ -30,10 +30,10 @@ Options = tuple[str | None, float | None]  # method and step size
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Condition:
-    """An instance was leased: its label is certain to come (sign 1), or it came back without one (-1)."""
+    """An instance was leased (sign 1), or returned without a label (sign -1)."""
 
     idx: int
-    features: Array  # (1, d), as it came
+    features: Array  # (1, d), without the bias
     sign: int = 1
 
     def after(self, posterior: Posterior) -> Posterior:
@@ -42,7 +42,7 @@ class Condition:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Label:
-    """An instance got its label; one that was leased until then counts once."""
+    """An instance got its label; if it was leased before, it counts once."""
 
     idx: int
     features: Array
@@ -62,7 +62,7 @@ class Label:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Forgotten:
-    """A label that came with the last training was taken back, as if it had never been."""
+    """A label of the last training was taken back, as if it had never been given."""
 
     idx: int
     features: Array
@@ -70,7 +70,7 @@ class Forgotten:
     weight: float
 
     def after(self, posterior: Posterior) -> Posterior:
-        # a class that came since the training has no answer in it
+        # classes added since the training have no answer in it
         label = self.label[: posterior.n_classes] if posterior.multi_label else self.label
         try:
             return revise.forget(posterior, self.features, [label], weights=[self.weight])
@@ -102,7 +102,7 @@ class NewClasses:
 
     n: int
     names: tuple[str, ...] | None
-    idx: None = None  # of no instance
+    idx: None = None  # concerns no instance
 
     def after(self, posterior: Posterior) -> Posterior:
         return revise.add_class(posterior, self.n, names=self.names)
@@ -113,7 +113,7 @@ Kind = TypeVar("Kind", Condition, Label, PartialLabel)
 
 
 class Residuals(NamedTuple):
-    """The residuals (1, k) with which instances were learned; changed in place, for closed forms."""
+    """The residuals (1, k) with which instances were learned, for closed forms; changed in place."""
 
     labels: dict[int, tuple[Array, float]]  # w (p - e_y), and the step size
     partial_labels: dict[int, Array]  # the sum of step size times p - q
@@ -126,11 +126,11 @@ class History:
     base: Posterior
     posterior: Posterior
     steps: tuple[Step, ...] = ()
-    residuals: Residuals | None = None  # in closed form
+    residuals: Residuals | None = None  # None unless in closed form
 
     @classmethod
     def begin(cls, posterior: Posterior, closed_form: bool) -> History:
-        """Return the history of a training; in closed form its labelled instances are let go of."""
+        """Return the history that starts at a training; in closed form its labelled instances are dropped."""
         if not closed_form:
             return cls(posterior, posterior)
         posterior = posterior.replace(data=None)
@@ -141,7 +141,7 @@ class History:
         return self._then(Condition(idx, features))
 
     def release(self, idx: int, features: Array) -> History:
-        """Return the history after a leased instance came back without a label."""
+        """Return the history after a leased instance was returned without a label."""
         if self._is_gaussian:
             return self._then(Condition(idx, features, -1))
         return self._replay(self._of(idx, Condition)[-1:])  # its curvature was that of an earlier mean
@@ -157,7 +157,7 @@ class History:
             return self._then(step)
         known = _residual(step, self.posterior), _step_size(step, self.posterior)
         self.residuals.labels[idx] = known
-        if leased and weight == 1.0:  # conditioned with this weight already: the covariance stays
+        if leased and weight == 1.0:  # already conditioned with this weight: the covariance stays
             return self._at(revise.pull(self.posterior, features, *known))
         return self._then(step)
 
@@ -187,13 +187,13 @@ class History:
         after: tuple[Answer, float],
         options: Options,
     ) -> History:
-        """Return the history as if an instance had had another label and weight from the first."""
+        """Return the history as if an instance had had another label and weight from the start."""
         (old, weight), (label, _) = before, after
         if weight == after[1] and self.residuals is not None:
             return self._turn(idx, features, old, label, weight, options)
         if weight == after[1] and self._is_exact and options[0] == "exact":
             posterior = revise.relabelled(self.posterior, features, old, label, weight=weight)
-            if posterior is not None:  # else it was trained with another weight, or nothing was kept
+            if posterior is not None:  # None: it was trained with another weight, or its data was not kept
                 learned = self._of(idx, Label)
                 new: tuple[Step, ...] = tuple(replace(one, label=label) for one in learned)
                 if not learned:
@@ -205,9 +205,9 @@ class History:
         return self.forget(idx, features, *before).learn(idx, features, *after, options)
 
     def rule_out(self, idx: int, features: Array, before: Classes, now: Classes, options: Options) -> History:
-        """Return the history with other classes ruled out for an instance than before.
+        """Return the history with classes `now` ruled out for an instance instead of `before`.
 
-        Learned by steps, what was ruled out before stays learned if more classes are added to it.
+        With step updates, the earlier classes stay learned if more classes are ruled out.
         """
         history = self
         if before and (options[0] == "exact" or not now > before):
@@ -244,13 +244,13 @@ class History:
         """Return the history as if no class had been ruled out for an instance."""
         if self.residuals is not None:
             known = self.residuals.partial_labels.pop(idx, None)
-            if known is None:  # trained on: the residual that it has now
+            if known is None:  # part of the training: its residual at the present mean
                 known = pull(self.posterior, features, _shares(self.posterior, features, before))
             return self._at(step_back(self.posterior, features, _pad(known, self.posterior)))
         gone, base = self._of(idx, PartialLabel), self.base
         if gone:
             shares = gone[-1].shares
-        else:  # trained on: the soft label that the training gave it
+        else:  # part of the training: the soft label that the training gave it
             shares = _shares(base, features, before)
             base = forget_shares(base, features, shares)
         if not self._is_exact:
@@ -269,7 +269,7 @@ class History:
         return self._is_gaussian and all(method == "exact" for method in learned)
 
     def _of(self, idx: int, kind: type[Kind]) -> list[Kind]:
-        """Return the steps of one kind of an instance."""
+        """Return an instance's steps of one kind."""
         return [step for step in self.steps if isinstance(step, kind) and step.idx == idx]
 
     def _without(self, gone: Any) -> tuple[Step, ...]:
@@ -283,12 +283,12 @@ class History:
         return self._at(posterior, (*self.steps, *steps))
 
     def _replay(self, gone: Any, base: Posterior | None = None) -> History:
-        """Return the history of all steps but some, from its base or another one."""
+        """Return the history of all steps except `gone`, from its base or another one."""
         base = self.base if base is None else base
         return History(base, base)._then(*self._without(gone))
 
     def _at(self, posterior: Posterior, steps: tuple[Step, ...] = ()) -> History:
-        """Return the history with another posterior, and the steps to it unless in closed form."""
+        """Return the history at another posterior, with the steps to it unless in closed form."""
         return replace(self, posterior=posterior, steps=steps if self.residuals is None else ())
 
 
@@ -299,7 +299,7 @@ def _step_size(step: Label | PartialLabel, posterior: Posterior) -> float:
 
 
 def _residual(step: Label, posterior: Posterior) -> Array:
-    """Return w (p - e_y), (1, k), at the mean that the label finds."""
+    """Return w (p - e_y), (1, k), at the mean before the label."""
     kind = LIKELIHOODS[posterior.likelihood]
     design = check_features(step.features, posterior.mean, posterior.bias)
     labels = kind.check([step.label], 1, posterior.n_classes, design)

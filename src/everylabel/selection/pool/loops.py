@@ -1,4 +1,4 @@
-"""The pool's compiled loops: one label moves all logits, and which margin is the smallest then.
+"""The pool's compiled loops: update all logits after a label, and find the smallest margin.
 
 logits (k, n), classes first, so that each inner loop runs over instances and vectorises for
 every k. Imported on first use only: numba takes its time to start.
@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 TIE = np.float32(2e-6)  # twice the tie of `ranking`
 FAR = np.float32(1e30)  # beyond all logits; fast maths knows no infinity
 BLOCK = 2048  # instances whose numbers stay in the cache
-RECORDS = 4096  # best so far, from left to right, that an answer holds
+RECORDS = 4096  # most successive minima that a result holds
 
 _fast = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 
@@ -22,7 +22,7 @@ def exp(x):  # type: ignore[no-untyped-def]
     """Return e to the x for x <= 0 without branches or calls, so that loops vectorise.
 
     (Taylor's series of degree 7 at x/64)^64: the relative error is some 4e-6 for x > -20 and
-    0.2 % at -60, which stands in for all that is less.
+    0.2 % at -60, to which smaller x are clipped.
     """
     z = (x if x > np.float32(-60.0) else np.float32(-60.0)) * np.float32(1.0 / 64.0)
     r = np.float32(1.0 / 720.0) + z * np.float32(1.0 / 5040.0)
@@ -40,7 +40,7 @@ def exp(x):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def single(typing, x):  # type: ignore[no-untyped-def]
-    """Return a number in single precision: of half precision by its bits, in one instruction for eight."""
+    """Return a number in single precision; half precision is read from its bits, eight per instruction."""
     if x not in (types.uint16, types.float32):
         return None
 
@@ -63,7 +63,7 @@ def widen(half, out):  # type: ignore[no-untyped-def]
 def product(rows, v, bias, out, start, stop):  # type: ignore[no-untyped-def]
     """Write H v + bias of the instances start .. stop; rows (n, d) in single precision, or bits of half.
 
-    All are finite: logits of all columns come first, and those are looked at.
+    All numbers are finite: computing the logits of all columns has checked that before.
     """
     for i in range(start, stop):
         row, total = rows[i], np.float32(0.0)
@@ -74,17 +74,17 @@ def product(rows, v, bias, out, start, stop):  # type: ignore[no-untyped-def]
 
 @_fast
 def move(logits, shift, residual, gaps, start, stop):  # type: ignore[no-untyped-def]
-    """Take logits -= residual shift' in place for the instances start .. stop, and write f_first - f_second.
+    """Subtract residual shift' from the logits of instances start .. stop in place; write f_first - f_second.
 
-    By blocks, whose logits are compared while they are in the cache. Loops run from 0 over slices: only then
-    does the compiler know that no index is negative.
+    It works in blocks, whose logits are compared while they are in the cache. Loops run from 0 over slices,
+    so that the compiler knows that no index is negative.
     """
     for at in range(start, stop, BLOCK):
         end = min(at + BLOCK, stop)
         u, gap = shift[at:end], gaps[at:end]
         for j in range(logits.shape[0]):
             f, r = logits[j, at:end], residual[j]
-            if r != 0.0:  # a class that a label leaves alone costs nothing
+            if r != 0.0:  # classes that a label does not move cost nothing
                 for i in range(len(u)):
                     f[i] -= r * u[i]
         first, second = _two_largest(logits, at, end)
@@ -94,7 +94,7 @@ def move(logits, shift, residual, gaps, start, stop):  # type: ignore[no-untyped
 
 @_fast
 def narrowest(logits, gaps, usable, start, stop):  # type: ignore[no-untyped-def]
-    """Return usable instances whose margin is below all before them, the last RECORDS, and these margins.
+    """Return usable instances whose margin is below all before them (the last RECORDS), and the margins.
 
     With x = f_first - f_second, Z <= k and 1 - e^-x >= x/(1 + x) bound a margin from below by x/(1 + x)/k:
     it is computed only where that is not above the smallest so far, x <= c/(1 - c), c = k (smallest + TIE).

@@ -1,11 +1,11 @@
-"""The pool: features, which instances are labelled, leased or free, and logits and variances kept current.
+"""The pool: features, the state of each instance (free, labelled, leased), and current logits and variances.
 
 n instances, d features (with the bias), k classes; H (n, d), F = H mean, q = diag(H cov H').
 After a label at h, with v = cov h, s = h'v and u = H v (one pass over the features):
     F -= step/(1 + s) u (p - e_y)'        q -= u^2/(1 + s)                 (Eqs. 5-7 seen through H)
-The factors are read off the core's own update. Where that has moved the mean along v, a label costs the
-one product H v; where it has not (an exact update moves every column, each in a direction of its own),
-F = H mean is computed anew for the columns that moved, in one pass too.
+The factors are computed from the core's update. If it moved the mean along v, a label costs the one product
+H v; if not (an exact update moves each column in its own direction), F = H mean is recomputed for the columns
+that moved, also in one pass.
 The pool is the one object that changes in place; its posterior is a value of the core.
 """
 
@@ -36,26 +36,26 @@ from everylabel.selection.pool.view import LearningPool, Where
 
 
 class Pool(LearningPool):
-    """Instances to choose from, and a posterior that learns from those that were chosen.
+    """Instances to choose from, and a posterior that learns their labels.
 
     Parameters
     ----------
     features : array (n, d)
-        As they come: NumPy (also memory-mapped, also float16) or torch. They are not copied, unless `extend`
-        adds to them.
+        NumPy (also memory-mapped, also float16) or torch, without a bias column. They are not copied, unless
+        `extend` adds to them.
     posterior : Posterior
         From `laplace` or `update`.
     labelled_idx, labels : array (l,), optional
         Instances of the pool that the posterior was trained on, and their labels. A label is a class number;
-        of a multi-label posterior a row (k,) of 1, 0 or NaN (not answered), here and in all that follows.
+        for a multi-label posterior it is a row (k,) of 1, 0 or NaN (not answered), here and in all methods.
     ruled_out : mapping, optional
-        Other instances that it was trained on, and the classes that each is not of.
+        Other instances that the posterior was trained on, and the classes ruled out for each.
     method, step_size : optional
         How `add` updates; by default the paper's second-order step of 10. step_size="auto" is
-        the scale the last training gave to labelled instances; see `auto_step`.
+        the scale of the labelled instances' logits after the last training; see `auto_step`.
     closed_form : bool
-        Take labels back and turn them in closed form, at the cost of learning one, in place of replaying what
-        came since the last refit as if they had never been. Gaussian likelihood and second order only.
+        Take labels back and change them in closed form, at the cost of learning one label, instead of
+        replaying all steps since the last refit. Gaussian likelihood and second order only.
 
     Examples
     --------
@@ -127,10 +127,10 @@ class Pool(LearningPool):
         method: str | None = None,
         step_size: float | str | None = None,
     ) -> None:
-        """Bring one instance from wherever it is to where it shall be, with a label if that is LABELLED.
+        """Move one instance to another state, with a label if that is LABELLED.
 
-        Nothing happens if it is there already. A label that it had is taken back as if it had never been (in
-        closed form, if the pool is of that kind); a new one takes the place of what was ruled out.
+        Nothing happens if it is in that state already. Its old label is taken back as if it had never been
+        given (in closed form, if the pool does so); a new label replaces the classes ruled out.
         """
         i, where, here = self._check_one(idx), _check_where(where), self.where(idx)
         if (label is None) == (where is Where.LABELLED):
@@ -145,7 +145,7 @@ class Pool(LearningPool):
         if here is where and before[1] == now[1] and np.array_equal(before[0], now[0], equal_nan=several):
             return
         h, history = self._cached.features.native(i), self._history
-        replaces = i in self.ruled_out and options[0] == "exact"  # learned by steps, the next refit does that
+        replaces = i in self.ruled_out and options[0] == "exact"  # step updates leave that to the next refit
         if replaces:
             history = history.rule_out(i, h, self.ruled_out[i], frozenset(), options)
         if here is Where.LABELLED and where is Where.LABELLED:
@@ -164,9 +164,9 @@ class Pool(LearningPool):
             del self.ruled_out[i]
 
     def rule_out(self, idx: int, classes: Collection[int]) -> None:
-        """Learn which classes an instance without a label is not of; with none, take back what was learned.
+        """Learn that an unlabelled instance is not of these classes; with none, take back the ruled-out ones.
 
-        The classes take the place of those that were ruled out before.
+        The classes replace those ruled out before.
         """
         if self.posterior.multi_label:
             raise _rules_out_by_rows()
@@ -202,31 +202,31 @@ class Pool(LearningPool):
         self.put(idx, Where.LABELLED, label, weight, method=method, step_size=step_size)
 
     def condition(self, idx: int) -> None:
-        """Lease a free instance to an annotator: it is certain to be known, its label is not."""
+        """Lease a free instance to an annotator; the covariance shrinks as if it were labelled."""
         self._turn(idx, Where.FREE, Where.LEASED, "a free instance")
 
     def release(self, idx: int) -> None:
-        """Make a leased instance free again, and forget that it was to be known."""
+        """Make a leased instance free again, and undo `condition`."""
         self._turn(idx, Where.LEASED, Where.FREE, "a leased instance")
 
     def set_aside(self, idx: int) -> None:
-        """Keep a free instance from being chosen; nothing is learned from it."""
+        """Exclude a free instance from being chosen; nothing is learned from it."""
         self._turn(idx, Where.FREE, Where.EXCLUDED, "one that is free")
 
     def bring_back(self, idx: int) -> None:
-        """Make an instance that was set aside free again."""
+        """Make an excluded instance free again."""
         self._turn(idx, Where.EXCLUDED, Where.FREE, "one that is set aside")
 
     def remove_label(self, idx: int) -> None:
-        """Take a label back, as if it had never been."""
+        """Take a label back, as if it had never been given."""
         self._turn(idx, Where.LABELLED, Where.FREE, "a labelled one")
 
     def where(self, idx: int) -> Where:
-        """Return where an instance is."""
+        """Return the state of an instance."""
         return Where(self.state[self._check_one(idx)])
 
     def learns_by(self, method: str | None = None, step_size: float | str | None = None) -> Options:
-        """Return the method and step size that `add` would take, or raise: ask before a label is paid for."""
+        """Return the method and step size that `add` would use; raise if they are invalid."""
         step_size = self.step_size if step_size is None else step_size
         method, step_size = _check_options(method or self.method, step_size)
         _check_closed_form(self.closed_form, self.posterior, method)
@@ -239,10 +239,10 @@ class Pool(LearningPool):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Let all that is learned inside reach the logits at the end, in one pass over the features.
+        """Context manager: labels learned inside update the logits at the end, in one pass over the features.
 
-        Inside, the posterior is current and the logits are not. Afterwards all is as if learned
-        one by one, to rounding.
+        Inside, the posterior is up to date and the logits are not. The result is the same as learning
+        one by one, up to rounding.
         """
         self._is_together = True
         try:
@@ -252,7 +252,7 @@ class Pool(LearningPool):
             self._catch_up()
 
     def refit(self, posterior: Posterior) -> None:
-        """Go on from a newly trained posterior; the labels and what is ruled out stay, and are in it."""
+        """Continue from a newly trained posterior, which includes the pool's labels and ruled-out classes."""
         posterior = check_posterior(posterior)
         if posterior.multi_label != self.posterior.multi_label:
             raise EverylabelError(
@@ -286,32 +286,32 @@ class Pool(LearningPool):
         self.auto_step = self._auto_step()
 
     def close(self) -> None:
-        """Let go of what is held elsewhere: here, nothing."""
+        """Release external resources; a local pool has none."""
 
     def add_class(self, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None) -> None:
-        """Make room for n classes more, at the prior; nothing else moves."""
+        """Add n classes, at the prior; nothing else changes."""
         self._continue(self._history.add_class(n, None if names is None else tuple(names)), None)
         self._widen()
 
     def extend(self, features: Any) -> None:
-        """Take more instances (m, d) behind those there are: free, at the cost of m instances.
+        """Append instances (m, d), which are free; the cost depends on m alone.
 
-        Afterwards all is as if the pool had been made of all of them, to rounding.
+        The result is the same as making the pool of all instances, up to rounding.
         """
-        self._cached.extend(features, self._cached_at)  # refuses before anything is changed
+        self._cached.extend(features, self._cached_at)  # raises before anything is changed
         more = len(self) - len(self.state)
         rooms = zip((self.labels, self.weights, self.state), Pool._room(self, more), strict=True)
         self.labels, self.weights, self.state = (np.concatenate(pair) for pair in rooms)
 
     def logits(self, idx: Any = None) -> np.ndarray:
-        """Return the logits at the mean (n, k) of the instances; (0, f) if the posterior is binary.
+        """Return the logits (n, k) of the instances at the mean; (0, f) if the posterior is binary.
 
-        Without idx it may be a view that later labels move; it cannot be written to.
+        Without idx it may be a read-only view that later labels change.
         """
         return _read_only(self._cached.logits_of(idx, self._cached_at.likelihood == "binary"))
 
     def variances(self, idx: Any = None) -> np.ndarray:
-        """Return the variance of the logits (n,), computed when first asked for."""
+        """Return the variance of the logits (n,), computed at the first call."""
         if not self._cached.has_variances:
             self._cached.find_variances(self._cached_at)
         return _read_only(self._cached.variances(idx))
@@ -324,16 +324,16 @@ class Pool(LearningPool):
         return np.array(self.logits()) if self.can_scan else None
 
     def guessed(self, present: int) -> np.ndarray:
-        """Return how many instances each of the first `present` classes is the likeliest of.
+        """Return the number of instances predicted as each of the first `present` classes.
 
-        Where an instance may have several classes: how many more likely have it than not.
+        With several classes per item: the number of instances with a probability above 1/2 of the class.
         """
         if self.posterior.multi_label:
             return np.sum(self.logits()[:, :present] > 0.0, axis=0)
         return np.bincount(self.logits()[:, :present].argmax(axis=1), minlength=present)
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
-        """Return p_first - p_second of the instances, by a compiled loop where they are many."""
+        """Return p_first - p_second of the instances, by a compiled loop if they are many."""
         found = None if self.posterior.multi_label else self._cached.margins(idx)
         return super().margins(idx) if found is None else found
 
@@ -342,39 +342,39 @@ class Pool(LearningPool):
         return super().narrowest(idx) if found is None else found
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-        """Return w -> H[idx] w, without copying most of a pool's features, and |h|^2 of idx."""
+        """Return w -> H[idx] w, a function that does not copy most of a pool's features, and |h|^2 of idx."""
         features = self._cached.features
         if 2 * len(idx) > len(self):
             return lambda w: features.product(w)[..., idx], features.norms()[idx]
         return super().inner(idx)
 
     def _make_cache(self, features: Any, posterior: Posterior) -> LocalLogits:
-        """Return the cache of logits and variances; another kind of pool has another one."""
+        """Return the cache of logits and variances; subclasses override it."""
         folded = isinstance(features, Scaled) and posterior.bias
         return LocalLogits((Folded if folded else Features)(features, posterior))
 
     def _room(self, n: int) -> tuple[Any, Any, Any]:
-        """Return labels, weights and places of n free instances."""
+        """Return labels, weights and states of n free instances."""
         several = self.posterior.multi_label
         labels = np.full((n, self.n_classes), np.nan, np.float32) if several else np.full(n, -1)
         return labels, np.ones(n), np.full(n, Where.FREE, np.int8)
 
     def _widen(self) -> None:
-        """Let rows of answers have a column for each class; there is no answer for new ones."""
+        """Extend rows of answers by a column of NaN (no answer) for each new class."""
         more = self.n_classes - self.labels.shape[1] if self.posterior.multi_label else 0
         if more:
             none = np.full((len(self.labels), more), np.nan, self.labels.dtype)
             self.labels = np.concatenate([self.labels, none], axis=1)
 
     def _begin(self, posterior: Posterior) -> None:
-        """Begin a history at a posterior that the cache is computed from."""
+        """Start a history at the posterior from which the cache was computed."""
         self._history = History.begin(posterior, self.closed_form)
         self._cached_at = self.posterior  # the posterior that the cached logits belong to
-        self._pending: list[tuple[Posterior, int | None]] = []  # later ones, and the instance of each change
+        self._pending: list[tuple[Posterior, int | None]] = []  # later posteriors, and the instance of each
         self._is_together = False
 
     def _continue(self, history: History, idx: int | None) -> None:
-        """Go on by what is known of one instance, or by classes (None); the cache follows once it may."""
+        """Set the history, changed at instance idx or by new classes (None), and update the cache."""
         if history is not self._history:
             self._history = history
             self._pending.append((history.posterior, idx))
@@ -382,7 +382,7 @@ class Pool(LearningPool):
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Let the cache follow the posterior, in one pass if several labels are pending."""
+        """Update the cache to the posterior, in one pass if several labels are pending."""
         pending, self._pending = self._pending, []
         means = [self._cached_at.mean, *(posterior.mean for posterior, _ in pending)]
         moves = sum(after is not before for before, after in pairwise(means))
@@ -391,7 +391,7 @@ class Pool(LearningPool):
             old, self._cached_at = self._cached_at, self.posterior
             follow(self._cached, old, self.posterior, idx)
             return
-        for posterior, i in pending:  # one by one, which keeps the variances
+        for posterior, i in pending:  # one by one, which keeps the cached variances
             old, self._cached_at = self._cached_at, posterior
             if i is None:
                 follow_classes(self._cached, posterior)
@@ -405,10 +405,10 @@ class Pool(LearningPool):
         self.put(idx, new)
 
     def _auto_step(self) -> float:
-        """Return how far training has set labelled instances apart: mean of f_y - mean(f).
+        """Return the mean of f_y - mean(f) over labelled instances after training.
 
-        A label moves its own logits by about step * s/(1 + s) < step: the step is then what
-        training would give the instance. The paper's step where the pool knows no labels.
+        A label moves its own logits by about step * s/(1 + s) < step, so this step moves them about as far as
+        training would. Without labels it is the paper's step.
         """
         if self.posterior.multi_label:
             return default_step("second_order", self.posterior.likelihood)
@@ -448,7 +448,7 @@ class Pool(LearningPool):
             raise EverylabelError(f"idx is {idx!r}; expected the position of one instance, a whole number")
         if 0 <= idx < len(self):
             return int(idx)
-        return int(check_positions([idx], len(self), "idx")[0])  # says what is wrong
+        return int(check_positions([idx], len(self), "idx")[0])  # raises the right error
 
 
 def _check_where(where: Any) -> Where:
@@ -475,7 +475,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 def _check_options(
     method: str | None, step_size: float | str | None
 ) -> tuple[str | None, float | str | None]:
-    """Return a method and a step size that go together."""
+    """Check that a method and a step size are valid together, and return them."""
     if method is not None:
         check_choice(method, "method", [*METHODS, "exact"])
     if method == "exact" and step_size is not None:
@@ -486,7 +486,7 @@ def _check_options(
 
 
 def _check_closed_form(wanted: bool, posterior: Posterior, method: str | None) -> None:
-    """Refuse to take labels back in closed form where there is none."""
+    """Raise if closed form is wanted for a posterior or method that has none."""
     if wanted and (posterior.likelihood != "gaussian" or method not in (None, "second_order")):
         raise EverylabelError(
             f"closed_form is True, the likelihood {posterior.likelihood!r} and method {method!r}; "

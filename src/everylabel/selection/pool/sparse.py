@@ -1,12 +1,10 @@
 """Arrays over very many instances that hold only the exceptions.
 
-`Sparse` is a number for each instance, of which most are the same. The t other ones lie in order: 8 bytes
-each and those of the number. Values set since they were last put in order are in a dictionary, until
-somebody asks for more than one.
+`Sparse` holds a number for each instance, most of which are equal. The t exceptions are sorted by instance:
+8 bytes each plus the number. New values are kept in a dictionary until more than one value is read.
 
-`Complement` is all instances but for some, as an array of their numbers in order. Left out are gaps, from
-each `start` up to its `stop`, in order. With l_j the length of gap j, those before it take C_j = l_0 + .. +
-l_(j-1), and
+`Complement` holds all instances except some, like a sorted array. The exceptions are sorted gaps, from each
+`start` up to its `stop`. With l_j the length of gap j and C_j = l_0 + .. + l_(j-1),
     instance = position + C_j         of the first j whose start_j - C_j is beyond the position
     position = instance - C_j         of the first j whose start_j is beyond the instance
 """
@@ -19,7 +17,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 
 class OnDemand(NDArrayOperatorsMixin):
-    """What is an array to those who calculate with it, and takes less room until they do."""
+    """Base class of objects that become arrays when computed with, and take less memory until then."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, **how: Any) -> Any:
         whole = (np.asarray(one) if isinstance(one, OnDemand) else one for one in given)
@@ -27,7 +25,7 @@ class OnDemand(NDArrayOperatorsMixin):
 
 
 class Sparse(OnDemand):
-    """n numbers, looked at and set one by one or some at a time, as those of an array are."""
+    """n numbers, read and set by index like an array's."""
 
     ndim = 1
 
@@ -41,7 +39,7 @@ class Sparse(OnDemand):
         return self._n
 
     def __getitem__(self, idx: Any) -> Any:
-        """Return the number of one instance, or those of some."""
+        """Return the number of one instance, or an array of the numbers of several."""
         if isinstance(idx, int | np.integer):
             i = range(self._n)[idx]
             if i in self._new:
@@ -66,7 +64,7 @@ class Sparse(OnDemand):
         self._new |= dict(zip(idx.tolist(), values, strict=True))
 
     def unusual(self, start: int = 0, stop: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the instances from `start` up to `stop` that have another number than most, and those."""
+        """Return the instances from `start` up to `stop` with an exceptional number, and these numbers."""
         if self._new:
             self._put_in_order()
         if start == 0 and stop is None:
@@ -86,7 +84,7 @@ class Sparse(OnDemand):
         return whole
 
     def _positions(self, idx: Any) -> np.ndarray:
-        """Return the instances that an array would take: a stretch, a mask, numbers, also from the end."""
+        """Return instances from any NumPy index: a slice, a mask, integers (also negative)."""
         if isinstance(idx, slice):
             return np.arange(*idx.indices(self._n))
         idx = np.asarray(idx)
@@ -100,7 +98,7 @@ class Sparse(OnDemand):
         return np.asarray(np.where(idx < 0, idx + self._n, idx))
 
     def _put_in_order(self) -> None:
-        """Take what is new among what is in order, whose arrays others may have: they stay as they are."""
+        """Merge new values into the sorted arrays; the old arrays, which others may hold, are not changed."""
         new = np.fromiter(sorted(self._new), np.int64, len(self._new))
         values = np.asarray([self._new[i] for i in new.tolist()], self.dtype)
         at = np.searchsorted(self._idx, new)
@@ -113,12 +111,12 @@ class Sparse(OnDemand):
 
 
 class Complement(OnDemand):
-    """Instances in order, looked at some at a time, as those of an array are; made by `all_but`."""
+    """Sorted instances, read by index like an array's; made by `all_but`."""
 
     ndim, dtype = 1, np.dtype(np.int64)
 
     def __init__(self, n: int, starts: np.ndarray, stops: np.ndarray) -> None:
-        """Take all of n instances but for those in gaps."""
+        """Hold all of n instances except those in gaps."""
         self._n, self._starts, self._stops = n, starts, stops
         self._before = np.concatenate([[0], np.cumsum(stops - starts)])  # C
         self.size = n - int(self._before[-1])
@@ -128,7 +126,7 @@ class Complement(OnDemand):
         return self.size
 
     def __getitem__(self, at: Any) -> Any:
-        """Return the instance at one position, or an array of those at some."""
+        """Return the instance at one position, or an array of those at several."""
         if isinstance(at, int | np.integer):
             return self._instances(np.asarray([range(self.size)[at]]))[0]
         if isinstance(at, slice):
@@ -145,24 +143,24 @@ class Complement(OnDemand):
         return self._instances(np.arange(self.size)).astype(dtype or np.int64, copy=False)
 
     def searchsorted(self, instances: Any, side: str = "left", sorter: None = None) -> Any:
-        """Return how many come before each of some instances: its position, if it is one of these."""
+        """Return the number of elements before each given instance: its position, if it is an element."""
         upto = np.clip(np.asarray(instances, np.int64) + (side == "right"), 0, self._n)
         gaps = np.searchsorted(self._starts, upto, side="left")
-        inside = np.maximum(np.r_[0, self._stops][gaps] - upto, 0)  # of a gap that is not over yet
+        inside = np.maximum(np.r_[0, self._stops][gaps] - upto, 0)  # part of a gap beyond the instance
         return upto - (self._before[gaps] - inside)
 
     def without(self, at: int) -> "Complement":
-        """Return the same but for the one at a position."""
+        """Return a copy without the element at a position."""
         i = int(self[at])
         after = int(np.searchsorted(self._starts, i))
         return Complement(self._n, np.insert(self._starts, after, i), np.insert(self._stops, after, i + 1))
 
     def same(self, other: "Complement") -> bool:
-        """Return whether these are the instances of another."""
+        """Return whether both hold the same instances."""
         return len(self) == len(other) and np.array_equal(self._edges(), other._edges())
 
     def tolist(self) -> list[int]:
-        """Return all of them."""
+        """Return all elements as a list."""
         found: list[int] = np.asarray(self).tolist()
         return found
 
@@ -171,13 +169,13 @@ class Complement(OnDemand):
         return np.asarray(at + self._before[gaps])
 
     def _edges(self) -> np.ndarray:
-        """Return where gaps begin and end, those that touch as one."""
+        """Return the starts and ends of gaps, adjacent gaps merged."""
         found, times = np.unique(np.r_[self._starts, self._stops], return_counts=True)
         return np.asarray(found[times == 1])
 
 
 def all_but(n: int, gone: Any = (), away: Iterable[tuple[int, int]] = ()) -> Complement:
-    """Return all of n instances but for `gone`, which are in order, and some stretches (start, stop)."""
+    """Return all of n instances except `gone`, which is sorted, and the ranges (start, stop) in `away`."""
     starts = np.asarray(gone, np.int64)
     stops = starts + 1
     for start, stop in away:
@@ -188,5 +186,5 @@ def all_but(n: int, gone: Any = (), away: Iterable[tuple[int, int]] = ()) -> Com
 
 
 def without(idx: Any, at: int) -> Any:
-    """Return instances, an array of them or all but some, but for the one at a position."""
+    """Return instances (an array or a Complement) without the one at a position."""
     return idx.without(at) if isinstance(idx, Complement) else np.delete(idx, at)

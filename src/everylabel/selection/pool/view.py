@@ -1,8 +1,8 @@
-"""A pool as strategies see it: all that a strategy may ask, and nothing of how the numbers are kept.
+"""The interface of a pool for strategies: everything a strategy may read, independent of how it is stored.
 
 n instances, d features (with the bias), k classes; H (n, d) the design. Everything is a NumPy array on the
-host. The local pool is one implementation. Another one (sharded over machines, say) writes what is abstract
-here, derives from PoolView for the rest, and overrides what it can answer faster in parts.
+host. The local pool is one implementation. Another one (sharded over machines, say) derives from PoolView,
+implements the abstract methods, and overrides those that it can answer faster in parts.
 """
 
 from abc import abstractmethod
@@ -19,7 +19,7 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Posterior
 
-TIE = 1e-6  # scores closer than this part of the largest are a tie; the lowest position wins
+TIE = 1e-6  # scores closer than this share of the largest are a tie; the lowest position wins
 
 
 def best(scores: np.ndarray, n: int) -> np.ndarray:
@@ -38,12 +38,12 @@ def smallest(values: np.ndarray, n: int) -> np.ndarray:
     """Return the positions of the n smallest values, in order; of equals, the lowest positions."""
     if n == 0:
         return np.empty(0, dtype=np.int64)
-    least = np.flatnonzero(values <= np.partition(values, n - 1)[n - 1])  # n, and equals of the last
+    least = np.flatnonzero(values <= np.partition(values, n - 1)[n - 1])  # n, and any equal to the last
     return least[np.argsort(values[least], kind="stable")][:n]
 
 
 class Where(IntEnum):
-    """Where an instance is: free to be chosen, labelled, leased to an annotator, or excluded."""
+    """The state of an instance: free to be chosen, labelled, leased to an annotator, or excluded."""
 
     FREE = 0
     LABELLED = 1
@@ -56,29 +56,29 @@ class Where(IntEnum):
 
 
 class PoolView(Protocol):
-    """What may be asked of a pool; idx are positions in it."""
+    """A pool as strategies see it; idx are positions in it."""
 
     state: np.ndarray  # (n,) a `Where` for each instance
     labels: np.ndarray  # (n,) -1 where there is none; (n, k) of 1, 0 and NaN where items have several classes
-    auto_step: float  # how far a label moves logits if it moves them as training does
+    auto_step: float  # step size with which a label moves its logits about as far as training would
     dtype: type  # the precision of logits and variances
 
     @property
     @abstractmethod
     def posterior(self) -> Posterior:
-        """The posterior, which has learned every label of the pool."""
+        """The posterior, which includes every label of the pool."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """Return how many instances there are, wherever they are."""
+        """Return the number of instances, in any state."""
 
     @abstractmethod
     def logits(self, idx: Any = None) -> np.ndarray:
-        """Return the logits at the mean (n, k) of the instances, or of all; (0, f) if it is binary."""
+        """Return the logits (n, k) of the instances, or of all, at the mean; (0, f) if it is binary."""
 
     @abstractmethod
     def variances(self, idx: Any = None) -> np.ndarray:
-        """Return the variance of the logits (n,), over classes their mean."""
+        """Return the variance of the logits (n,), averaged over classes."""
 
     @abstractmethod
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
@@ -89,7 +89,7 @@ class PoolView(Protocol):
         return self.posterior.n_classes
 
     def placed(self, *places: Where) -> np.ndarray:
-        """Return the instances that are in one of these places, in order."""
+        """Return the sorted instances that are in one of these states."""
         wanted = self.state == places[0]
         for other in places[1:]:
             wanted |= self.state == other
@@ -108,14 +108,14 @@ class PoolView(Protocol):
         return self.placed(Where.LEASED)
 
     def probs(self, idx: Any = None) -> np.ndarray:
-        """Return the class probabilities at the mean (n, k); of a multi-label posterior by sigmoids."""
+        """Return the class probabilities (n, k) at the mean; for a multi-label posterior by sigmoids."""
         f = self.logits(idx)
         return np.asarray(
             LIKELIHOODS[self.posterior.likelihood].link(f) if self.posterior.multi_label else softmax(f)
         )
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
-        """Return p_first - p_second (n,) of the instances; of several classes the least |p_c - (1 - p_c)|."""
+        """Return p_first - p_second (n,); with several classes per item the least |p_c - (1 - p_c)|."""
         if self.posterior.multi_label:
             return np.tanh(0.5 * np.abs(self.logits(idx)).min(axis=1))
         probs = np.partition(self.probs(idx), -2, axis=1)
@@ -134,41 +134,41 @@ class PoolView(Protocol):
     ) -> np.ndarray:
         """Return the positions in idx of the n highest scores.
 
-        score(pool, idx) looks at each instance by itself: a pool in parts may ask it part by part.
+        score(pool, idx) scores each instance independently, so a pool in parts may call it part by part.
         """
         return best(score(self, idx), n)
 
     def sample(self, n: int, rng: np.random.Generator, among: Any = None) -> np.ndarray:
-        """Return n free instances (or n of some others) drawn at random, or all if there are fewer."""
+        """Return n free instances (or n of `among`) drawn at random, or all if there are fewer."""
         idx = self.free_idx if among is None else among
         return idx if len(idx) <= n else np.sort(idx[rng.choice(len(idx), n, replace=False)])
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-        """Return w -> H[idx] w, (n,) for a vector and (m, n) for weights (d, m), and |h|^2 of idx."""
+        """Return the function w -> H[idx] w, (n,) for w (d,) and (m, n) for w (d, m), and |h|^2 of idx."""
         rows = self.rows(idx, self.dtype)
         return lambda w: (rows @ w.astype(rows.dtype)).T, np.einsum("nd,nd->n", rows, rows)
 
     def at_hand(self, rng: np.random.Generator | None = None) -> "PoolView":
-        """Return what strategies that look at many rows choose from: all, or what lies here of a larger pool.
+        """Return the pool for strategies that read many rows: itself, or the local part of a larger pool.
 
-        rng : some of it may be exchanged for others
+        rng : with it, a part of the local instances may be exchanged for others
         """
         return self
 
     def cov_rows(self, idx: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
-        """Return H[idx] cov (n, d), by the covariance that classes share or the mean of their own."""
+        """Return H[idx] cov (n, d), with the covariance that classes share or the mean of theirs."""
         return self.rows(idx, dtype) @ shared_cov(self.posterior).astype(dtype)
 
 
 class LearningPool(PoolView, Protocol):
-    """A pool that also takes labels, for Algorithm 1."""
+    """A pool that also learns labels, for Algorithm 1."""
 
     method: str | None
     step_size: float | str | None
 
     @abstractmethod
     def learns_by(self, method: str | None = None, step_size: float | str | None = None) -> Any:
-        """Raise if `add` would refuse this method and step size."""
+        """Raise if `add` would reject this method and step size."""
 
     @abstractmethod
     def add(self, idx: int, label: Any, *, step_size: float | str | None = None) -> None:
@@ -176,8 +176,8 @@ class LearningPool(PoolView, Protocol):
 
 
 def check_view(pool: Any, kind: Any = PoolView) -> Any:
-    """Return a pool that has all that a view of this kind has."""
-    if kind in type(pool).__mro__:  # derived from it; anything else is asked for each name
+    """Return `pool` if it has all members of this protocol; otherwise raise."""
+    if kind in type(pool).__mro__:  # derived from it; for other classes each name is checked
         return pool
     parts = [part for part in kind.__mro__ if part not in (object, Protocol)]
     names = {name for part in parts for name in (*vars(part), *get_annotations(part))}
@@ -191,12 +191,12 @@ def check_view(pool: Any, kind: Any = PoolView) -> Any:
 
 
 def shares_cov(posterior: Posterior) -> bool:
-    """Return whether one covariance of the features serves all classes."""
+    """Return whether all classes share one covariance of the features."""
     return isinstance(LIKELIHOODS[posterior.likelihood], SharedCovariance)
 
 
 def shared_cov(posterior: Posterior) -> np.ndarray:
-    """Return the covariance (d, d) that all classes share, or the mean of the classes' own."""
+    """Return the covariance (d, d) that all classes share, or the mean of theirs."""
     cov, k = to_numpy(posterior.cov), int(posterior.mean.shape[1])
     if posterior.likelihood in ("per_class", "bernoulli_per_class"):
         return cov.mean(axis=0)

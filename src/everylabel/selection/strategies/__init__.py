@@ -1,4 +1,4 @@
-"""The strategies by name, with what each means and the paper it comes from."""
+"""The strategies by name, each with its meaning and paper."""
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
@@ -54,11 +54,11 @@ _ALL = [
     Strategy("lookahead", "the least expected risk once labelled", "Roy & McCallum 2001, by the update", "logits, features, covariance", few=lookahead.lookahead, step_size="auto"),
 ]  # fmt: skip
 STRATEGIES = {strategy.name: strategy for strategy in _ALL}
-DEFAULT = "herding"  # of `select` and of the page
+DEFAULT = "herding"  # for `select` and the page
 
 
 def get(strategy: str | Strategy | Score) -> Strategy:
-    """Return the strategy of that name; one that is none of the table is itself, a score makes one."""
+    """Return the strategy of that name; a Strategy is returned unchanged, a score function is wrapped."""
     if isinstance(strategy, Strategy):
         if (strategy.score, strategy.few, strategy.pick).count(None) != 2:
             raise EverylabelError(
@@ -77,7 +77,7 @@ def get(strategy: str | Strategy | Score) -> Strategy:
 
 
 def check_labels_of(strategy: Strategy, pool: PoolView) -> None:
-    """Raise if a strategy of the table does not know posteriors of several classes per item."""
+    """Raise if a built-in strategy does not support several classes per item and the pool has them."""
     if pool.posterior.multi_label and STRATEGIES.get(strategy.name) is strategy and not strategy.multi_label:
         known = ", ".join(repr(each.name) for each in _ALL if each.multi_label)
         raise EverylabelError(
@@ -87,7 +87,7 @@ def check_labels_of(strategy: Strategy, pool: PoolView) -> None:
 
 
 def strategies() -> list[dict[str, str]]:
-    """Return all strategies: name, meaning, paper and what each needs, options with their defaults.
+    """Return all strategies: name, meaning, paper, requirements, and options with their defaults.
 
     Examples
     --------

@@ -6,8 +6,8 @@ Departure: one matrix for all classes, where the original has (d k)^2 entries. c
 expected curvature over the classes, by `expectation`:
     "all"     1 - sum_y p_y^2 = sum_y p_y |e_y - p|^2
     "top2"    the same sum over the two likeliest classes, their probabilities scaled to a sum of 1
-    "binary"  p (1 - p) with p = max_y p_y: no departure, as later work of the paper's authors has it
-One pick at a time with updates between (`ask`, oversample=1) is their pseudo_bait.
+    "binary"  p (1 - p) with p = max_y p_y: no departure, as in later work of the paper's authors
+One pick at a time with updates between picks (`ask`, oversample=1) is their pseudo_bait.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def bait(
     everywhere = pool.sample(POOL_SAMPLE, rng)
     fisher = pool.rows(everywhere)
     fisher = (fisher.T * _curvature(pool.probs(everywhere), expectation)) @ fisher / len(everywhere)
-    fisher += (1e-12 * np.trace(fisher) + 1e-30) * np.eye(len(fisher))  # of full rank
+    fisher += (1e-12 * np.trace(fisher) + 1e-30) * np.eye(len(fisher))  # makes it full rank
     root = np.linalg.cholesky(fisher)
     rows, c = pool.rows(idx), _curvature(pool.probs(idx), expectation)
     seen = np.ascontiguousarray(pool.cov_rows(idx).T)  # A H'
@@ -45,7 +45,7 @@ def bait(
     own = np.sum(rows * seen.T, axis=1)  # h'A h
     picked: list[int] = []
     while len(picked) < min(int(oversample * n), len(idx)):
-        gain = shrinkage(own, c) * np.sum(spread**2, axis=0)  # by how much tr(A F) falls
+        gain = shrinkage(own, c) * np.sum(spread**2, axis=0)  # decrease of tr(A F)
         gain[picked] = -np.inf
         i = int(np.argmax(gain))
         picked.append(i)
@@ -65,7 +65,7 @@ def bait(
 def _condition(
     rows: np.ndarray, seen: np.ndarray, spread: np.ndarray, own: np.ndarray, i: int, taken: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return A H', F^(1/2) A H' and h'A h once instance i is in A, or out of it."""
+    """Return A H', F^(1/2) A H' and h'A h after instance i is added to A or removed from it."""
     column = rows @ seen[:, i]
     seen, spread = (condition_seen(x, i, column, taken) for x in (seen, spread))
     return seen, spread, own - taken * column**2

@@ -1,4 +1,4 @@
-"""BALD (Houlsby et al., 2011): what a label would tell about the weights, H(mean p) - mean H(p)."""
+"""BALD (Houlsby et al., 2011): the mutual information of label and weights, H(mean p) - mean H(p)."""
 
 import numpy as np
 

@@ -1,11 +1,11 @@
-"""BatchBALD (Kirsch et al., 2019): the batch whose labels together tell most about the weights.
+"""BatchBALD (Kirsch et al., 2019): the batch with the most mutual information of its labels and the weights.
 
 m members, s joint labellings of the batch so far; likelihood (s, m) = p(labelling | member).
     I(y_1..b; w) = H(y_1..b) - sum_i E_w H(y_i | w);  y adds H(y | y_1..b) - E_w H(y | w)
-Greedy, and lazy: what an instance adds can only fall as the batch grows (submodularity), so most
-instances need never be looked at again. Labellings are enumerated as long as there are at most
-`n_labellings`, then drawn from the members.
-Departure: the `n_tried` instances that tell most alone are searched; no other tells as much even alone.
+The search is greedy and lazy: the gain of an instance can only fall as the batch grows (submodularity), so
+most instances need no second evaluation. Labellings are enumerated while there are at most `n_labellings`,
+then drawn from the members.
+Departure: only the `n_tried` instances of highest BALD score are searched.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from everylabel.core.checks import check_count
 from everylabel.selection.pool import PoolView
 from everylabel.selection.sampling import Members, entropies
 
-AT_ONCE = 64  # instances looked at together
+AT_ONCE = 64  # instances evaluated together
 
 
 def batchbald(
@@ -27,7 +27,7 @@ def batchbald(
     n_labellings: int = 500,
     n_tried: int = 500,
 ) -> np.ndarray:
-    """Return n positions in the order in which greedy search adds them."""
+    """Return n positions, in the order of the greedy search."""
     members = Members(pool, check_count(n_samples, "n_samples"), rng)
     n_labellings, n_tried = check_count(n_labellings, "n_labellings"), check_count(n_tried, "n_tried")
     own, conditional = _alone(members, idx)
@@ -61,7 +61,7 @@ def _best(
     likelihood: np.ndarray,
     weights: np.ndarray,
 ) -> int:
-    """Return the instance that adds most, looking at the most promising first; bounds are brought down."""
+    """Return the instance with the largest gain, evaluating by descending bound; lowers `bound` in place."""
     order = np.argsort(-bound, kind="stable")
     best, gain = int(order[0]), -np.inf
     for start in range(0, len(order), AT_ONCE):
@@ -93,7 +93,7 @@ def _labellings(probs: np.ndarray, most: int, rng: np.random.Generator) -> tuple
     Rows are scaled to a largest entry of 1: the product over a large batch would underflow.
     """
     m, b, k = probs.shape
-    if b * np.log(k) <= np.log(most) + 1e-9:  # all k^b of them, each as heavy as it is likely
+    if b * np.log(k) <= np.log(most) + 1e-9:  # all k^b labellings, weighted by their probability
         likelihood = np.ones((1, m), np.float32)
         for t in range(b):
             likelihood = (likelihood[:, None, :] * probs[:, t].T[None]).reshape(-1, m)

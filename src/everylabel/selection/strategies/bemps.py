@@ -28,7 +28,7 @@ def bemps(
     n_candidates: int = 200,
     n_eval: int = 100,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return which were tried, and CoreMSE (score="mse") or CoreLog ("log") of each."""
+    """Return the positions tried, and CoreMSE (score="mse") or CoreLog ("log") of each."""
     check_choice(score, "score", ("mse", "log"))
     eval_idx = pool.sample(check_count(n_eval, "n_eval"), rng)
     return _scores(pool, idx, eval_idx, rng, score, n_samples, n_candidates)
@@ -44,7 +44,7 @@ def epig(
     n_targets: int = 100,
     target_idx: Any = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return which were tried, and what the label of each tells of those of targets: these, or a sample."""
+    """Return the positions tried, and each one's EPIG score against `target_idx` or a sample of targets."""
     if target_idx is None:
         targets = pool.sample(check_count(n_targets, "n_targets"), rng, all_but(len(pool)))
     else:
@@ -74,7 +74,7 @@ def core_scores(probs: np.ndarray, at_eval: np.ndarray, score: str) -> np.ndarra
     m, n, k = probs.shape
     now = at_eval.mean(axis=0)  # p(. | e)
     likely = probs.mean(axis=0)  # p(y | c)
-    weights = probs / np.maximum(likely, 1e-30) / m  # of the members, once c is y
+    weights = probs / np.maximum(likely, 1e-30) / m  # of the members, if c is y
     after = weights.reshape(m, n * k).T @ at_eval.reshape(m, -1)
     after = after.reshape(n, k, *now.shape)
     if score == "mse":

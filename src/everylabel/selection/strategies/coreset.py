@@ -1,4 +1,4 @@
-"""Core-Set (Sener & Savarese, 2018): k-center greedy, the instance farthest from all that are known."""
+"""Core-Set (Sener & Savarese, 2018): k-center greedy, the instance farthest from all known ones."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from everylabel.selection.pool import PoolView, Where
 
 
 def coreset(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return n positions; centres are the labelled instances, those that are out, and the picks."""
+    """Return n positions; centres are the labelled and leased instances, and the picks."""
     inner, norms = pool.inner(idx)
     known = pool.placed(Where.LABELLED, Where.LEASED, Where.EXCLUDED)
     nearest = np.full(len(idx), np.inf)
-    at_once = max(1, CHUNK // len(pool))  # a hundred at a time cost half of what four times 25 do
+    at_once = max(1, CHUNK // len(pool))  # 100 at once cost half as much as four times 25
     for start in range(0, len(known), at_once):
         centres = pool.rows(known[start : start + at_once])
-        beyond = inner(-2.0 * centres.T)  # |x - c|^2 up to |x|^2, in place
+        beyond = inner(-2.0 * centres.T)  # |x - c|^2 without |x|^2, in place
         beyond += np.sum(centres**2, axis=1)[:, None].astype(beyond.dtype)
         nearest = np.minimum(nearest, np.maximum(beyond.min(axis=0) + norms, 0.0))
     picked: list[int] = []

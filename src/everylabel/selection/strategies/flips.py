@@ -4,10 +4,10 @@ z features without the bias, W (d, k) the mean's weights, y* = argmax of the log
     DropQuery (Gupte et al., 2024)     z' = z m / (1 - dropout), m a random mask; flips in most of `n_draws`
     ALFA-Mix (Parvaneh et al., 2022)   z' = z + a (c - z), c the mean of a class's labelled instances, with
         a = eps |c - z| g / (|g| (c - z)) per feature,  g = W (p - e_y*),  eps = `step` / sqrt(d)
-ALFA-Mix moves z by eps |c - z| along g, whatever c is, and a flip that a short move makes a longer one makes,
-too. So only the farthest class mean is tried.
-Of the instances that flip, k-means makes n clusters, and each cluster's most central instance is taken.
-Too few of them are filled up: by those that flip most often (DropQuery), or at random (ALFA-Mix).
+ALFA-Mix moves z by eps |c - z| along g for any c, and a longer move makes every flip that a shorter one
+makes. So only the farthest class mean is tried.
+k-means splits the instances that flip into n clusters, and each cluster's most central instance is picked.
+If too few flip, those that flip most often (DropQuery) or random ones (ALFA-Mix) are added.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from everylabel.selection.pool import PoolView
 from everylabel.selection.sampling import most_central
 from everylabel.selection.strategies.strategy import squared_distances
 
-MAX_INSTANCES = 10_000  # drawn from a larger pool
+MAX_INSTANCES = 10_000  # of a larger pool, this many are drawn
 
 
 def dropquery(
@@ -30,7 +30,7 @@ def dropquery(
     dropout: float = 0.75,
     n_draws: int = 3,
 ) -> np.ndarray:
-    """Return n positions: one of each cluster of instances whose prediction hangs on few features."""
+    """Return n positions: one per cluster of instances whose prediction depends on few features."""
     dropout, n_draws = check_fraction(dropout, "dropout"), check_count(n_draws, "n_draws")
     some, rows, weights, bias = _linear(pool, idx, n, rng)
     now = (rows @ weights + bias).argmax(axis=1)
@@ -46,7 +46,7 @@ def dropquery(
 def alfamix(
     pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator, *, step: float = 0.2
 ) -> np.ndarray:
-    """Return n positions: one of each cluster of instances that a small step turns into another class."""
+    """Return n positions: one per cluster of instances whose predicted class a small step changes."""
     step = check_positive(step, "step")
     some, rows, weights, bias = _linear(pool, idx, n, rng)
     known, known_rows = pool.labels[pool.labelled_idx], _features(pool, pool.labelled_idx)

@@ -1,16 +1,16 @@
-"""Uncertainty herding (Bae et al., 2025) and MaxHerding: most (unsure) ground that no label has covered.
+"""Uncertainty herding (Bae et al., 2025) and MaxHerding: cover the (uncertain) regions without labels.
 
-C candidates, E evaluation instances, L known ones (labelled, or out with an annotator); k a Gaussian kernel
-of directions (rows without the bias, centred, of norm 1), u how unsure the model is of an instance.
+C candidates, E evaluation instances, L known ones (labelled or leased); k a Gaussian kernel of directions
+(rows without the bias, centred, of norm 1), u the model's uncertainty of an instance.
     coverage(e) = max_{l in L} k(e, l)            gain(c) = sum_e u(e) max(0, k(e, c) - coverage(e))
     u(e) = (1 - margin(e))^2 / s_y    y the predicted class of e, s_y = mean_e p_y(e) its share of the pool
-While little is known u is alike everywhere, and the gain is that of a typical instance of a new region;
-later it is the unsure instance with many unsure neighbours: one rule for all budgets. Batches are greedy.
-Departures: margins are of mean-field probabilities, which the posterior's variance keeps from being sure too
-early (the authors fit a temperature); 1 / s_y makes predicted classes count alike, so that a rare class is
-looked at as much as a common one; with several classes per item u = sum_c p_c (1 - p_c); the kernel's width
-is a low quantile of the distances between known instances and their nearest, not the least of all, which one
-pair of near copies decides.
+With few labels u is similar everywhere, and a typical instance of a new region has the largest gain; later
+an uncertain instance with many uncertain neighbours has it: one rule for all budgets. Batches are greedy.
+Departures: margins are of mean-field probabilities, which the posterior's variance keeps from being
+overconfident (the authors fit a temperature); 1 / s_y gives predicted classes equal weight, so that rare
+classes get as much attention as common ones; with several classes per item u = sum_c p_c (1 - p_c); the
+kernel's width is a low quantile of the distances between known instances and their nearest, not the minimum,
+which a single pair of near copies would determine.
 """
 
 import math
@@ -26,9 +26,9 @@ from everylabel.selection.sampling import candidates
 
 WIDTH = 0.25  # quantile of squared distances to the nearest known instance
 NARROWEST = 0.05  # squared width, of directions whose squared distances go up to 4
-LOOKED_AT = 60  # instances whose margins are compared for each candidate, of a larger pool
-MEASURED = 200  # known instances whose nearest is looked for
-REMEMBERED = 500  # known instances that count as covering, drawn if there are more
+LOOKED_AT = 60  # instances of a larger pool whose margins are compared for each candidate
+MEASURED = 200  # known instances whose nearest neighbour sets the width
+REMEMBERED = 500  # known instances that count as covering; more are subsampled
 
 
 def herding(
@@ -40,7 +40,7 @@ def herding(
     n_candidates: int = 300,
     n_eval: int = 1000,
 ) -> np.ndarray:
-    """Return n positions, each the best once those before are covered."""
+    """Return n positions, each the best after the previous picks are covered."""
     n_candidates = max(n, check_count(n_candidates, "n_candidates"))
     some = pool.sample(LOOKED_AT * n_candidates, rng, idx)
     tried = some[candidates(pool, some, n_candidates, rng)]
@@ -72,7 +72,7 @@ def _cover(
     n_eval: int,
     unsureness: Callable[[PoolView, np.ndarray, np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """Return the n of the tried instances with the largest gains, each once those before are covered."""
+    """Return n of the tried instances, each with the largest gain after the previous picks are covered."""
     eval_idx = pool.sample(n_eval, rng)
     known = pool.sample(REMEMBERED, rng, pool.placed(Where.LABELLED, Where.LEASED))
     rows = pool.rows(eval_idx, pool.dtype)
@@ -92,7 +92,7 @@ def _cover(
 
 
 def _unsureness(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return u by mean-field probabilities; variances of these alone, not of the whole pool."""
+    """Return u by mean-field probabilities, computing variances for idx only, not for the whole pool."""
     variances = np.einsum("nd,nd->n", rows @ shared_cov(pool.posterior).astype(pool.dtype), rows)
     spread = np.sqrt(1.0 + math.pi / 8 * np.maximum(variances, 0.0))
     f = pool.logits(idx) / spread[:, None]

@@ -27,7 +27,7 @@ def lookahead(
     n_eval: int = 1000,
     step_size: float | str = "auto",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return which were tried, and minus the expected risk of each."""
+    """Return the positions tried, and minus the expected risk of each."""
     check_choice(risk, "risk", RISKS)
     n_candidates, n_eval = check_count(n_candidates, "n_candidates"), check_count(n_eval, "n_eval")
     tried = candidates(pool, idx, n_candidates, rng)

@@ -1,9 +1,9 @@
-"""Made for several classes per item: what an answer tells, and a score that has regard for rare classes.
+"""Scores for several classes per item: the information of an answer, and a score that favours rare classes.
 
 n instances, k classes; f (n, k) logits at the mean, s (n, 1) or (n, k) their variances, p = sigmoid(f).
     class_wise    sum_c w_c p_c (1 - p_c),  w_c = 1 / (1 + labels of class c)
-A plain sum goes where the common classes are unsure. The weight lets each class ask for its own instances,
-the more the fewer it has.
+A plain sum favours instances uncertain in common classes. The weights give more influence to classes with
+few labels.
 """
 
 import math
@@ -15,12 +15,12 @@ from everylabel.selection.pool import PoolView
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(
     9
-)  # the average over a standard normal, exact to degree 17
+)  # Gauss-Hermite average over a standard normal, exact to degree 17
 WEIGHTS = WEIGHTS / math.sqrt(2.0 * math.pi)
 
 
 def information(logits: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Return what each class's answer tells about its logit (n, k): H[E p] - E H[p], in nats."""
+    """Return the mutual information (n, k) of each class's answer and logit: H[E p] - E H[p], in nats."""
     spread = np.sqrt(np.maximum(variances, 0.0))
     mean, apart = np.zeros(logits.shape), np.zeros(logits.shape)
     for node, weight in zip(NODES, WEIGHTS, strict=True):
@@ -33,7 +33,7 @@ def information(logits: np.ndarray, variances: np.ndarray) -> np.ndarray:
 
 
 def class_wise(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
-    """Return the module's head's score."""
+    """Return the score class_wise of the module docstring."""
     labels = np.asarray(pool.labels[pool.labelled_idx])
     if pool.posterior.multi_label:
         counts = np.nansum(labels, axis=0)

@@ -1,7 +1,7 @@
-"""ProbCover (Yehuda et al., 2022): the instance whose ball covers most that no ball covers yet.
+"""ProbCover (Yehuda et al., 2022): the instance whose ball covers most uncovered instances.
 
 Balls of radius r around known instances and picks, between directions (centred, of norm 1).
-    purity(r) = share of instances whose ball holds no instance of another k-means cluster (one a class)
+    purity(r) = share of instances whose ball holds no instance of another k-means cluster (one per class)
 r is the largest radius with a purity of at least `purity`. A ball is pure up to the distance to the nearest
 instance of another cluster, so r is the quantile 1 - `purity` of these distances.
 """
@@ -15,13 +15,13 @@ from everylabel.selection.strategies.badge import draw
 from everylabel.selection.strategies.herding import directions
 from everylabel.selection.strategies.strategy import squared_distances
 
-MAX_INSTANCES = 2000  # drawn from a larger pool: all pairs of them are compared
+MAX_INSTANCES = 2000  # of a larger pool, this many are drawn: all pairs are compared
 
 
 def probcover(
     pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator, *, purity: float = 0.95
 ) -> np.ndarray:
-    """Return n positions; once all is covered, random ones."""
+    """Return n positions; random ones once everything is covered."""
     purity = check_fraction(purity, "purity")
     some = pool.sample(max(MAX_INSTANCES, n), rng, np.arange(len(idx)))
     rows = pool.rows(idx[some])

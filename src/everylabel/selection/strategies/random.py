@@ -1,4 +1,4 @@
-"""Random sampling, the baseline of all."""
+"""Random sampling, the baseline."""
 
 import numpy as np
 
@@ -6,5 +6,5 @@ from everylabel.selection.pool import PoolView
 
 
 def random(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return n positions at random, all as likely as each other."""
+    """Return n positions drawn uniformly at random."""
     return rng.choice(len(idx), n, replace=False)

@@ -1,10 +1,10 @@
-"""REFINE (Huseljic et al., 2025): many strategies clean the pool in rounds, uncertainty herding decides.
+"""REFINE (Huseljic et al., 2025): many strategies filter the pool in rounds, then uncertainty herding picks.
 
 P_0 the candidates, S the proposing strategies in turn, R rounds:
     P_r = union of `n_batches` batches, each picked by one of S from a random `share` of P_(r-1)
-The batch is herding's choice from P_R. Instances that no strategy proposes are dropped. The model is the same
-throughout: nothing is retrained.
-Departure: 45 batches a round, five by each strategy, where the authors have 100.
+Herding picks the batch from P_R. Instances that no strategy proposes are dropped. The model stays the same:
+nothing is retrained.
+Departure: 45 batches per round, five by each strategy, where the authors have 100.
 """
 
 import numpy as np

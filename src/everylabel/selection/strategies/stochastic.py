@@ -1,4 +1,4 @@
-"""Stochastic batches (Kirsch et al., 2023): top-b of a score with noise; the cheap way to a diverse batch.
+"""Stochastic batches (Kirsch et al., 2023): top-b of a score plus noise, a cheap way to a diverse batch.
 
     power    log(score) + Gumbel / beta         softmax    score + Gumbel / beta
 The n largest of these are a draw of n without replacement, with chances score^beta or e^(beta score).
@@ -15,7 +15,7 @@ from everylabel.selection.strategies.variance import variance
 
 SCORES = {
     "entropy": entropy,
-    "margin": lambda pool, idx, rng: 1.0 + margin(pool, idx, rng),  # from 0 on
+    "margin": lambda pool, idx, rng: 1.0 + margin(pool, idx, rng),  # at least 0
     "least_confident": least_confident,
     "variance": variance,
     "bald": bald,

@@ -1,4 +1,4 @@
-"""What a strategy is: a score (higher is better), of all or of a few, or a rule that picks a batch.
+"""The type of a strategy: a score (higher is better) of all or of a few instances, or a rule to pick a batch.
 
 To add one, copy a small file such as `coreset.py` and add a line to the table in `__init__.py`;
 docs/adding-a-strategy.md has a skeleton.
@@ -36,21 +36,21 @@ class Strategy:
     score: Score | None = None
     few: Few | None = None
     pick: Callable[..., np.ndarray] | None = None
-    pick_one: Callable[..., int] | None = None  # a faster way to the best score of all
-    alone: bool = False  # each instance is scored by itself, whatever the others are
-    step_size: float | str | None = None  # of the update between picks; None is the pool's own
-    multi_label: bool = False  # it also knows posteriors of several classes per item
+    pick_one: Callable[..., int] | None = None  # a faster way to the single best score
+    alone: bool = False  # each instance is scored independently of the others
+    step_size: float | str | None = None  # of the updates between picks; None takes the pool's
+    multi_label: bool = False  # also supports several classes per item
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the strategy's own settings and their defaults."""
+        """Return the strategy's options and their defaults."""
         rule = self.score or self.few or self.pick
         assert rule is not None
         return dict((_kept_options if isinstance(rule, Hashable) else _options)(rule))
 
     @property
     def has_scores(self) -> bool:
-        """Return whether instances get scores."""
+        """Return whether the strategy scores instances, rather than picking a batch."""
         return self.pick is None
 
     def check(self, options: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ class Strategy:
 def all_scores(
     strategy: Strategy, pool: PoolView, idx: np.ndarray, rng: np.random.Generator, **options: Any
 ) -> np.ndarray:
-    """Return the scores of idx; -inf of those that a rule of a few has not tried."""
+    """Return the scores of idx; -inf for instances that a `few` strategy has not tried."""
     if strategy.score is not None:
         return strategy.score(pool, idx, rng, **options)
     assert strategy.few is not None
@@ -77,7 +77,7 @@ def all_scores(
 
 
 def best_of_few(rule: Few, n: int, *given: Any, **options: Any) -> np.ndarray:
-    """Return the positions of the n best by a rule that tries some."""
+    """Return the positions of the n best instances by a `few` rule."""
     tried, scores = (np.asarray(part) for part in rule(*given, **options))
     order = np.argsort(tried)  # of ties the lowest position wins
     return np.asarray(tried[order][best(scores[order], n)])
@@ -86,7 +86,7 @@ def best_of_few(rule: Few, n: int, *given: Any, **options: Any) -> np.ndarray:
 def _options(rule: Callable[..., Any]) -> dict[str, Any]:
     try:
         known = signature(rule).parameters.values()
-    except ValueError as error:  # a function of C that tells nothing of itself
+    except ValueError as error:  # a C function without a signature
         raise EverylabelError(
             f"strategy is {rule!r}, which does not tell its arguments; expected a function of "
             "(pool, idx, rng)"
@@ -100,4 +100,4 @@ def squared_distances(rows: np.ndarray, to: np.ndarray) -> np.ndarray:
     return np.maximum(np.sum(rows**2, axis=1)[:, None] + np.sum(to**2, axis=1) - 2.0 * cross, 0.0)
 
 
-_kept_options = lru_cache(64)(_options)  # of the table, and of some of a user's own
+_kept_options = lru_cache(64)(_options)  # options of built-in strategies and of some user-defined ones

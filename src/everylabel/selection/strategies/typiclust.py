@@ -1,4 +1,4 @@
-"""Typiclust (Hacohen et al., 2022): the most typical instance of each cluster no label has reached yet.
+"""Typiclust (Hacohen et al., 2022): the most typical instance of each cluster without labels.
 
 As the authors run it: min(labelled + n, 500) clusters by k-means; clusters with the fewest labels first,
 of those the largest; in it the instance with the least mean distance to its min(20, size/2) neighbours.
@@ -15,7 +15,7 @@ MAX_INSTANCES = 10_000  # App. F: Typiclust chooses from 10,000
 
 
 def typiclust(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return n positions, one a cluster as long as there are clusters."""
+    """Return n positions, one per cluster while there are clusters."""
     known = pool.placed(Where.LABELLED, Where.LEASED)
     seed = int(rng.integers(2**31))
     drawn = np.random.default_rng(seed)

@@ -14,7 +14,7 @@ def least_confident(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
 
 
 def entropy(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
-    """Return -sum_y p_y log p_y; of several classes per item the sum over their yes or no."""
+    """Return -sum_y p_y log p_y; with several classes per item the sum of the classes' binary entropies."""
     if pool.posterior.multi_label:
         f = pool.logits(idx)
         return np.sum(np.logaddexp(0.0, f) - pool.probs(idx) * f, axis=1)
@@ -23,7 +23,7 @@ def entropy(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
 
 
 def margin(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
-    """Return -(p_first - p_second); of several classes per item that of the class nearest to 1/2."""
+    """Return -(p_first - p_second); with several classes per item that of the class nearest to 1/2."""
     return -pool.margins(idx)
 
 

@@ -1,4 +1,4 @@
-"""Epistemic variance of the logits: how little is known of this direction of the features."""
+"""Epistemic variance of the logits, which is high in directions of the features with few labels."""
 
 from typing import Any
 
