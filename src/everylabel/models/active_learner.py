@@ -1,11 +1,11 @@
 """`ActiveLearner`: the paper's Algorithm 1 around a network that is retrained after each batch.
 
     repeat
-        for i = 1 ... b:   choose x by the strategy and the posterior that knows all labels so far,
+        for i = 1 ... b:   choose x by the strategy and the posterior given all labels so far,
                            ask for its label, update the posterior                       (Algorithm 1)
-        retrain the network on all labels; compute features and posterior anew
+        retrain the network on all labels; recompute features and posterior
 The posterior is that of the last layer, so a label between retrainings costs milliseconds.
-A run is a folder: labels are appended to a file as they come; a killed run goes on after the last of them.
+A run is a folder: each label is appended to a file at once, and a killed run continues after the last label.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RUN, LABELS, TEXTS = "run.json", "labels.jsonl", "pool.json"
 
 
 class Labelled(torch.utils.data.Dataset):
-    """Labelled items of a pool as a dataset of (input, label); of dicts, the label is under "labels"."""
+    """Labelled items of a pool as a dataset of (input, label); dicts hold the label under "labels"."""
 
     def __init__(self, pool: Any, idx: np.ndarray, labels: np.ndarray) -> None:
         self.pool, self.idx = pool, idx
@@ -55,7 +55,7 @@ class Labelled(torch.utils.data.Dataset):
         if isinstance(self.pool, Mapping):
             return {**{key: value[i] for key, value in self.pool.items()}, "labels": self.labels[at]}
         item = self.pool[i]
-        if isinstance(item, (tuple, list)):  # a dataset of the user's: its own labels are not for learning
+        if isinstance(item, (tuple, list)):  # a user's dataset: its own labels are ignored
             item = item[0]
         return torch.as_tensor(item) if isinstance(item, np.ndarray) else item, self.labels[at]
 
@@ -77,13 +77,13 @@ def train_network(
     Parameters
     ----------
     model, labelled
-        As `ActiveLearner` hands them over: a network that returns logits, a dataset of (input, label).
+        As `ActiveLearner` passes them: a network that returns logits, a dataset of (input, label).
     layers : {"all", "last"}
-        Train the whole network, or its last linear layer alone, on features that stay as they are.
+        Train the whole network, or only its last linear layer on frozen features.
     epochs, learning_rate, batch_size, weight_decay
-        The paper's values for a last layer; whole networks often want a learning rate of 0.001.
+        The paper's values for a last layer; whole networks often need a learning rate of 0.001.
     stop_at : float, optional
-        Stop early, once the mean loss of an epoch is below this.
+        Stop early once the mean loss of an epoch is below this.
     mixed_precision : bool
         Compute in bfloat16 where that is safe.
 
@@ -135,17 +135,17 @@ def batch_loss(model: torch.nn.Module, batch: Any, place: torch.device) -> torch
 
 
 class History(list):
-    """One row (a dict) for each retraining: round, labels, seconds, guessed, and what else was measured."""
+    """One row (a dict) per retraining: round, labels, seconds, guessed, and further measurements."""
 
     def frame(self) -> Any:
-        """Return a pandas data frame, or the rows as they are where pandas is not installed."""
+        """Return a pandas data frame, or the list of rows if pandas is not installed."""
         try:
             return need("pandas", "table", "a data frame").DataFrame(list(self))
         except ImportError:
             return list(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """Plot accuracy against labels: on held-out items, and of guesses before the answer."""
+        """Plot accuracy against labels: on held-out items, and of the predictions made before each answer."""
         plt = need("matplotlib.pyplot", "plot", "a plot")
         ax = plt.subplots()[1] if ax is None else ax
         for key, name in (("accuracy", "held-out items"), ("guessed", "guesses before the answer")):
@@ -163,30 +163,30 @@ class ActiveLearner:
     Parameters
     ----------
     model : torch.nn.Module, or encoder
-        A network that ends in a linear layer (`LastLayer`), one output a class; or a text encoder: the
-        folder or name of a sentence-transformers model, or the model itself, which is fine-tuned
-        (`everylabel.finetune`) and needs `classes`.
+        A network that ends in a linear layer (`LastLayer`) with one output per class; or a text encoder,
+        which is fine-tuned (`everylabel.finetune`) and needs `classes`: the folder or name of a
+        sentence-transformers model, or the model itself.
     pool : tensor, dict of tensors, Dataset, or list of texts
         Items to choose from.
     strategy : str or callable
         As in `everylabel.select`.
     update : {"exact", "second_order", "first_order"}
-        How a label is learned between retrainings. "exact" fits the last layer anew to all labels, on the
+        How a label is learned between retrainings. "exact" refits the last layer to all labels on the
         network's features; the others take the paper's steps from the network's own last layer.
     step_size : float, optional
-        Of the paper's updates; 10 for "second_order".
+        Step size of the paper's updates; 10 for "second_order".
     train : callable, optional
         train(model, labelled) -> model, where `labelled` is a dataset of (input, label) with the attributes
-        `idx` and `labels`. It is given a copy of the network as it was at first. By default the paper's
-        recipe, `train_network`; encoders have their own.
+        `idx` and `labels`. It gets a copy of the initial network. By default the paper's recipe,
+        `train_network`; encoders have their own.
     classes, names : sequence, bool
-        Of an encoder: all classes by name (or phrases by name), and whether the names teach.
+        For an encoder: all class names (or phrases by class name), and whether to learn from the names.
     layer : str, optional
-        Which layer of a module is the last.
+        Name of the module's last layer.
     test : (items, labels), optional
-        Held-out items whose accuracy goes into the history.
+        Held-out items; the accuracy on them is recorded in the history.
     candidates : int, optional
-        Choose from a random subset of that size; the paper takes 1,000.
+        Choose from a random subset of that size; the paper uses 1,000.
     seed : int
     device : str, optional
     progress : callable, optional
@@ -230,8 +230,10 @@ class ActiveLearner:
         self.labels: dict[int, int] = {}  # item -> class number, in the order of labelling
         self.skipped: set[int] = set()
         self.history = History()
-        self.folder: Path | None = None  # where the run is written, after `save`
-        self._guesses: list[bool] = []  # of the labels since the last retraining
+        self.folder: Path | None = None  # folder of the run, after `save`
+        self._guesses: list[
+            bool
+        ] = []  # whether each prediction was right, for labels since the last retraining
         self._trained_on = 0
         self.network: _ModuleNetwork | _EncoderNetwork
         if isinstance(pool, list) and pool and isinstance(pool[0], str):
@@ -245,9 +247,9 @@ class ActiveLearner:
         self._rebuild()
 
     def rounds(self, n: int, batch_size: int = 10) -> Iterator[Batch]:
-        """Yield batches until the run has had n rounds; after each, the network is retrained.
+        """Yield batches until the run has had n rounds; retrain the network after each.
 
-        A run that was loaded goes on: a batch that was begun is finished first.
+        A loaded run continues: an unfinished batch is completed first.
         """
         n, batch_size = check_count(n, "n"), check_count(batch_size, "batch_size")
         while len(self.history) < n:
@@ -257,7 +259,7 @@ class ActiveLearner:
                     return
                 yield Batch(self, left)
             if len(self.labels) == self._trained_on:
-                return  # nobody labels any more
+                return  # the caller has stopped labelling
             self.retrain()
 
     def pick(self) -> int:
@@ -268,7 +270,7 @@ class ActiveLearner:
         return int(select(self.pool, self.strategy, 1, rng, candidates=subset)[0])
 
     def label(self, i: int, label: Any) -> None:
-        """Learn the label of one item, a class number or name, at once."""
+        """Learn the label of one item, a class number or name, immediately."""
         i, number = int(i), self._number(label)
         guess = int(np.argmax(self.pool.logits([i])[0])) == number
         self.pool.add(i, number)
@@ -277,13 +279,13 @@ class ActiveLearner:
         self._note({"item": i, "label": number, "guessed": guess})
 
     def skip(self, i: int) -> None:
-        """Leave an item aside: it is not chosen again."""
+        """Skip an item: it is not chosen again."""
         self.pool.set_aside(int(i))
         self.skipped.add(int(i))
         self._note({"item": int(i), "label": None})
 
     def retrain(self) -> None:
-        """Retrain the network on all labels, and compute features and posterior anew."""
+        """Retrain the network on all labels, and recompute features and posterior."""
         begin = time.perf_counter()
         idx, labels = self._known()
         told = self.network.fit(idx, labels, self.seed + len(labels))
@@ -305,12 +307,12 @@ class ActiveLearner:
             self._write()
 
     def predict_proba(self, items: Any) -> np.ndarray:
-        """Return class probabilities (n, k) of items, by the network and all labels so far."""
+        """Return class probabilities (n, k) of items, given the network and all labels so far."""
         features = self.network.features(items)
         return np.asarray(predict_proba(self.pool.posterior, features, method="mean"))
 
     def save(self, folder: str | Path) -> None:
-        """Write the run to a folder; labels and retrainings from now on are written as they come."""
+        """Write the run to a folder; later labels and retrainings are written there as they happen."""
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         events: list[dict[str, Any]] = [{"item": i, "label": y} for i, y in self.labels.items()]
@@ -326,8 +328,8 @@ class ActiveLearner:
     def load(cls, folder: str | Path, model: Any = None, pool: Any = None, **options: Any) -> Self:
         """Return the run of a folder, after its last label.
 
-        A run with an encoder needs the folder alone. Of another, the network (its weights do not matter) and
-        the pool are given again. Further options are those of the class, such as `train` and `test`.
+        A run with an encoder needs only the folder. For any other network, pass the network (with any
+        weights) and the pool again. Further options are those of the class, such as `train` and `test`.
         """
         folder = Path(folder)
         if not (folder / RUN).is_file():
@@ -345,7 +347,7 @@ class ActiveLearner:
             learner.network.read(folder / run["weights"])
         learner.history, learner._trained_on = History(run["history"]), run["trained_on"]
         text = (folder / LABELS).read_text()
-        whole = text[: text.rfind("\n") + 1]  # a last line that was cut off was never answered
+        whole = text[: text.rfind("\n") + 1]  # an incomplete last line was never acknowledged
         if whole != text:
             (folder / LABELS).write_text(whole)
         learner._replay(whole)
@@ -365,7 +367,7 @@ class ActiveLearner:
             self._guesses.append(bool(event["guessed"]))
 
     def _known(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return labelled items and their classes, by item: the order of labelling must not matter."""
+        """Return labelled items and their classes, sorted by item: the order of labelling must not matter."""
         idx = np.array(sorted(self.labels), np.int64)
         return idx, np.array([self.labels[int(i)] for i in idx], np.int64)
 
@@ -380,7 +382,7 @@ class ActiveLearner:
             self.pool.set_aside(i)
 
     def _number(self, label: Any) -> int:
-        """Return the number of a class that is given by number or name."""
+        """Return the class number of a label given by number or name."""
         if isinstance(label, str):
             if label not in self.classes:
                 raise EverylabelError(f"label is {label!r}; expected one of {self.classes[:10]}")
@@ -395,7 +397,7 @@ class ActiveLearner:
                 os.fsync(file.fileno())
 
     def _write(self) -> None:
-        """Write weights under a new name, then the record that names them: a crash leaves the old pair."""
+        """Write weights under a new name, then the record that names them; a crash leaves the old pair."""
         assert self.folder is not None
         name = f"weights-{secrets.token_hex(4)}"
         (self.folder / name).mkdir()
@@ -420,13 +422,13 @@ class ActiveLearner:
 
 
 class Batch:
-    """Items to label in one round, each chosen when the one before has its label."""
+    """Items to label in one round, each chosen after the previous one is labelled."""
 
     def __init__(self, learner: ActiveLearner, size: int) -> None:
         self.learner, self.size = learner, size
 
     def __iter__(self) -> Iterator[int]:
-        """Yield items until so many are labelled; one that was not labelled is skipped."""
+        """Yield items until `size` of them are labelled; an item left unlabelled is skipped."""
         end = len(self.learner.labels) + self.size
         while len(self.learner.labels) < end and len(self.learner.pool.free_idx):
             i = self.learner.pick()
@@ -435,12 +437,12 @@ class Batch:
                 self.learner.skip(i)
 
     def label(self, i: int, label: Any) -> None:
-        """Learn the label of an item at once."""
+        """Learn the label of an item immediately."""
         self.learner.label(i, label)
 
 
 class _ModuleNetwork:
-    """A network of the user's, trained by a function of the user's."""
+    """A user's network, trained by a user's function."""
 
     def __init__(
         self, model: Any, pool: Any, train: Train, layer: str | None, update: str, device: str | None
@@ -463,7 +465,7 @@ class _ModuleNetwork:
     def posterior(self, idx: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, Posterior]:
         head = LastLayer(self.model, self.layer)
         features = head.features(self.pool).double().cpu().numpy()
-        if len(idx) and self.update != "exact":  # the paper's: the network's own last layer
+        if len(idx) and self.update != "exact":  # the paper updates the network's own last layer
             self.scaling = no_scaling(features.shape[1])
             mean = head.mean().cpu().numpy()
             return features, laplace(mean, features[idx], labels=labels)
@@ -479,7 +481,7 @@ class _ModuleNetwork:
 
     def read(self, place: Path) -> None:
         first, now = torch.load(place / "model.pt", weights_only=True)
-        self.first = deepcopy(self.first)  # the user's own stays as it is
+        self.first = deepcopy(self.first)  # the user's network is not changed
         self.first.load_state_dict(first)
         self.model.load_state_dict(now)
 
@@ -500,7 +502,7 @@ class _EncoderNetwork:
         given = classes if isinstance(classes, Mapping) else dict.fromkeys(classes, ())
         self.phrases: dict[str, Phrases] = dict(given)
         self.names, self.recipe, self.progress, self.n_classes = names, recipe, progress, len(self.phrases)
-        if not isinstance(model, TunedEncoder):  # as a loaded run has it
+        if not isinstance(model, TunedEncoder):  # a loaded run passes a TunedEncoder
             own = model if isinstance(model, (str, Path)) else deepcopy(model)
             encoder = Encoder(own, blocks=trained_share(self.n_classes), device=device)
             model = TunedEncoder(encoder, encoder.weights(), encoder.weights(), False)
@@ -534,7 +536,7 @@ class _EncoderNetwork:
 def _head(
     features: np.ndarray, idx: np.ndarray, labels: np.ndarray, k: int, names: Any
 ) -> tuple[Scaling, Posterior]:
-    """Return the posterior trained exactly on labels (the prior without any), and the scale it is on."""
+    """Return the scaling, and the posterior trained exactly on the labels (the prior if there are none)."""
     if not len(idx) and names is None:
         prior = laplace(
             np.zeros((features.shape[1] + 1, k)), features[:0], prior_precision=suited_precision(k)

@@ -1,4 +1,4 @@
-"""Several classes per item as scikit-learn has it: an indicator matrix, with NaN for no answer."""
+"""Several classes per item in scikit-learn's form: an indicator matrix, with NaN for no answer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from everylabel.core.checks import check_answers
 
 
 def are_answers(y: Any) -> bool:
-    """Return whether labels have a column for each class; a single column is one of class labels."""
+    """Return whether labels have one column per class; a single column holds class labels."""
     shape = y.shape if hasattr(y, "shape") else np.asarray(y, object).shape
     return len(shape) == 2 and shape[1] != 1
 
@@ -22,9 +22,9 @@ def as_answers(y: Any, n: int) -> np.ndarray:
 
 
 def columns_of(y: Any, k: int, classes: Any, names: Mapping[Any, Any] | None) -> np.ndarray:
-    """Return the classes that the columns of y stand for, in their order.
+    """Return the classes of the columns of y, in column order.
 
-    These are `classes`; or the columns of a table; or the names, if there are as many; or numbers.
+    These are `classes`; or the columns of a table; or `names`, if there are k of them; or numbers.
     """
     if classes is None and hasattr(y, "columns"):
         classes = list(y.columns)
@@ -39,7 +39,7 @@ def columns_of(y: Any, k: int, classes: Any, names: Mapping[Any, Any] | None) ->
 
 
 def spread(y: np.ndarray, columns: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return answers of some classes as answers of all; NaN for the others."""
+    """Return the answers for `columns` as answers for all `classes`; NaN for the others."""
     at = {name: c for c, name in enumerate(classes.tolist())}
     whole = np.full((len(y), len(classes)), np.nan)
     whole[:, [at[name] for name in columns.tolist()]] = y
@@ -47,5 +47,5 @@ def spread(y: np.ndarray, columns: np.ndarray, classes: np.ndarray) -> np.ndarra
 
 
 def name_answers(labels: np.ndarray, k: int) -> np.ndarray:
-    """Return the rows of class names as answers: a name is of its class, and of no other."""
+    """Return the labels of class-name rows as answers: yes for the name's class, no for all others."""
     return np.eye(k)[labels]

@@ -1,9 +1,9 @@
-"""Class names in the library: phrases become vectors, vectors rows that all functions learn from.
+"""Class names in the library: phrases become vectors, and vectors become rows to learn from.
 
     embed_names     {"refund": ["refund", "money back"], ...} -> {"refund": vectors (2, d), ...}
     name_rows       vectors -> features, labels, weights, for `fit_map` and `laplace` beside real instances
-    ClassNames      what `LaplaceClassifier` keeps of them, and whether the labels bear them out
-How rows are made, and when they are believed, is told in `names.py`.
+    ClassNames      the names kept by `LaplaceClassifier`, with the test whether the labels confirm them
+`names.py` explains how rows are made and when they are used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from everylabel.models.embedding.choose import knows_words
 from everylabel.models.names import NameRows, are_of_use, phrase
 from everylabel.models.scaling import POOL_NORM, Scaling
 
-ASK_AGAIN = 1.25  # times as many labels as when the labels were last asked
+ASK_AGAIN = 1.25  # growth of the number of labels after which the names are tested again
 
 Phrases = str | Sequence[str]
 
@@ -32,10 +32,10 @@ def embed_names(
     Parameters
     ----------
     names : sequence of str, or dict
-        Class names; or for each a phrase or several: a description, keywords, examples. The name itself, as
-        words ("card_lost" is "card lost"), is always the first.
+        Class names; or one or several phrases for each: a description, keywords, examples. The name itself,
+        as words ("card_lost" is "card lost"), is always the first.
     model, **options
-        As in `embed`; a model that knows words, which TF-IDF does not.
+        As in `embed`. The model must know the meaning of words, which TF-IDF does not.
 
     Examples
     --------
@@ -62,19 +62,19 @@ def embed_names(
 def name_rows(
     names: Mapping[Any, Any] | Sequence[Any], features: Any, classes: Sequence[Any] | None = None
 ) -> NameRows:
-    """Return rows that stand for class names: features, labels (class numbers) and weights.
+    """Return training rows for class names: features, labels (class numbers) and weights.
 
     Parameters
     ----------
     names : dict or sequence
-        Vectors (m, d) or (d,) by class, as `embed_names` returns them; of a sequence, by class number.
+        Vectors (m, d) or (d,) by class, as `embed_names` returns them; in a sequence, by class number.
     features : array (n, d)
-        Instances such as the pool, on the scale that is trained on, by the model that made the vectors. Names
-        are brought to where they lie, and as far out.
+        Instances such as the pool, embedded by the same model as the names and scaled as for training. The
+        name vectors are moved to their centre and scaled to their norm.
     classes : sequence, optional
-        The classes in the order of their numbers; the order of `names` unless given.
+        The classes in the order of their numbers; by default the order of `names`.
 
-    `rows.together_with(x, y)` are labelled instances with the rows behind them, and all weights.
+    `rows.together_with(x, y)` returns labelled instances with these rows appended, and all weights.
 
     Examples
     --------
@@ -97,14 +97,14 @@ def name_rows(
 
 
 class ClassNames(NamedTuple):
-    """Vectors of names by class, and where the instances lie that they are brought to."""
+    """Vectors of names by class, and the scaling of the instances to which they are matched."""
 
     vectors: dict[Any, np.ndarray]
     around: Scaling  # brings instances to a mean of 0 and a norm of POOL_NORM
 
     @classmethod
     def of(cls, names: Mapping[Any, Any], X: np.ndarray, around: Scaling | None = None) -> Self:
-        """Return names that lie where these instances do, or where a pool's scaling brings them."""
+        """Return names matched to instances X, or to a pool's scaling."""
         if around is None:
             if not len(X):
                 raise EverylabelError(
@@ -113,16 +113,18 @@ class ClassNames(NamedTuple):
                 )
             center = X.mean(axis=0)
             spread = float(np.sqrt(np.mean(np.sum((X - center) ** 2, axis=1))))
-            size = spread if spread > 0 else float(np.linalg.norm(center))  # one alone, or its copies
+            size = (
+                spread if spread > 0 else float(np.linalg.norm(center))
+            )  # a single instance, or copies of it
             around = Scaling(center, POOL_NORM / size if size > 0 else 1.0)
         return cls(_checked(names, len(around.center)), around)
 
     def and_also(self, names: Mapping[Any, Any]) -> Self:
-        """Return these names with others beside them, or in their place."""
+        """Return these names with others added; a new name replaces the old one of its class."""
         return self._replace(vectors={**self.vectors, **_checked(names, len(self.around.center))})
 
     def rows(self, classes: np.ndarray) -> NameRows | None:
-        """Return rows on the scale that instances come in; None if they say nothing."""
+        """Return rows on the scale of unscaled instances; None if the names carry no information."""
         numbers = {c: self.vectors[name] for c, name in enumerate(classes.tolist()) if name in self.vectors}
         rows = scaled.name_rows(numbers, self.around)
         return None if rows is None else rows._replace(features=self.around.back(rows.features))
@@ -130,7 +132,7 @@ class ClassNames(NamedTuple):
     def believed(
         self, classes: np.ndarray, X: np.ndarray, numbers: np.ndarray, scaling: Scaling, precision: float
     ) -> NameRows | None:
-        """Return rows on the scale of X, which is trained on, if its labels bear the names out."""
+        """Return rows on the scale of the training features X; None if the labels contradict the names."""
         rows = self.rows(classes)
         if rows is None:
             return None

@@ -1,4 +1,4 @@
-"""Labels as users name them: their numbers, their weights, and the classes that only a name tells of."""
+"""Users' labels as class numbers, their class weights, and classes known only by name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ def encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def check_one_kind(y: np.ndarray) -> None:
-    """Raise if labels are of kinds that cannot be put in order, as text and None."""
+    """Raise if labels mix types that cannot be sorted, such as text and None."""
     kinds = {type(label).__name__ for label in y} if y.dtype == object else {""}
     if "NoneType" in kinds or len(kinds & {"str", "int", "float"}) > 1:
         raise EverylabelError(
@@ -25,7 +25,7 @@ def check_one_kind(y: np.ndarray) -> None:
 
 
 def with_named(labels: np.ndarray, names: Mapping[Any, Any] | None) -> np.ndarray:
-    """Return the labels and the classes that have a name, sorted."""
+    """Return the sorted classes that have a label or a name."""
     if names is None:
         return labels
     named = np.asarray(list(names))
@@ -38,7 +38,7 @@ def with_named(labels: np.ndarray, names: Mapping[Any, Any] | None) -> np.ndarra
 
 
 def check_known(y: np.ndarray, classes: np.ndarray) -> None:
-    """Raise if labels are of other classes than these."""
+    """Raise if a label is not one of these classes."""
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise EverylabelError(

@@ -1,8 +1,7 @@
 """`LaplaceClassifier`: the posterior as a scikit-learn estimator that learns label by label.
 
-The estimator keeps what it was taught (features, labels, weights), so that a label can be taken
-back to the letter: an exact update retrains without it, for the others everything after the last
-`fit` is replayed without it.
+The estimator keeps its training data (features, labels, weights), so that a label can be taken back exactly:
+an exact update retrains without it; other updates replay everything since the last `fit` without it.
 """
 
 from __future__ import annotations
@@ -64,10 +63,10 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     prior_precision : float, default=1.0
-        Precision of the prior on every weight: of the training and of the posterior alike.
+        Precision of the prior on every weight, for the training and the posterior.
     likelihood : str, default="gaussian"
         Shape and curvature of the covariance, as in `everylabel.laplace`. With several classes per item
-        "gaussian" and "categorical" stand for "bernoulli", "per_class" for "bernoulli_per_class".
+        "gaussian" and "categorical" mean "bernoulli", "per_class" means "bernoulli_per_class".
     update : {"exact", "second_order", "first_order", "refit"}, default="exact"
         What `partial_fit` does: "exact" ends where training on all labels would, at a fraction of
         the time; "second_order" and "first_order" take the paper's steps; "refit" trains on all
@@ -75,9 +74,9 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     step_size : float, optional
         The step of "second_order" or "first_order"; None takes the paper's value.
     scale_features : bool, default=True
-        Centre the features and multiply them by one number so that their root mean square norm is
-        10, as the first labels have it: prior_precision=1 suits that whatever the scale they come in.
-        With `unlabelled` in `fit`, the pool tells the scale and the directions to trust.
+        Centre the features and multiply them by one number so that the root mean square norm of the first
+        labelled instances is 10: prior_precision=1 then suits features of any scale. With `unlabelled` in
+        `fit`, the pool determines the scale and the directions to trust.
     predict_method : {"mean", "mean_field", "probit"}, default="mean"
         How `predict_proba` averages over the posterior. At the mean, exactly trained, predictions
         were the better calibrated: log loss 0.92 against 1.41 of "mean_field" over five datasets
@@ -87,23 +86,23 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     tol : float, default=1e-8
         Accuracy of the exact training, as in `everylabel.fit_map`.
     thresholds : "f1", None, dict or array (k,), default="f1"
-        From which probability on `predict` takes a class to be there, where items may have several: what
-        maximises F1 on the labels left out in turn, or costs least ({"miss": a, "false alarm": b}), as in
-        `everylabel.thresholds`; None is 0.5 for all.
+        Probability from which `predict` assigns a class, if items may have several: "f1" maximises F1 on
+        leave-one-out predictions, a cost ({"miss": a, "false alarm": b}) is minimised, as in
+        `everylabel.thresholds`; None is 0.5 for all classes.
 
     Attributes
     ----------
     classes_ : array (k,)
-        The labels, in the order of the columns of `predict_proba`: sorted as `fit` found them,
-        then those that came later.
+        The labels, in the order of the columns of `predict_proba`: those of `fit` sorted, then those
+        added later.
     posterior_ : everylabel.Posterior
-        What the classifier knows, over class numbers.
+        The trained posterior, over class numbers.
     names_, names_hold_ : ClassNames or None, bool
-        Vectors of class names, and whether they teach: there are some, and the labels bear them out.
+        Vectors of class names, and whether they are used: there are some, and the labels confirm them.
     center_, scale_, matrix_ : array (d,), float, array (d, d) or None
-        What is subtracted from the features, and what they are multiplied by then.
+        The shift subtracted from the features, and the factor and matrix they are then multiplied by.
     thresholds_ : array (k,)
-        Of several classes per item; found when first asked for.
+        Decision thresholds for several classes per item; computed at first access.
     n_features_in_ : int
 
     Examples
@@ -116,16 +115,16 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    from_pool_: bool = False  # instances without labels told the scaling
-    matrix_: np.ndarray | None = None  # states of before have none
+    from_pool_: bool = False  # the scaling comes from unlabelled instances
+    matrix_: np.ndarray | None = None  # estimators pickled by older versions have none
     names_hold_: bool = False
     names_: ClassNames | None = None
-    _untold: bool = False  # the first labels were too few, or too alike, to tell the scaling
-    _asked_at: int = 0  # labels when it was last asked whether names hold
+    _untold: bool = False  # the first labels were too few, or too similar, to determine the scaling
+    _asked_at: int = 0  # number of labels when the names were last tested
     _taught: list[Examples]
     _first_classes: np.ndarray
-    _declared: np.ndarray  # classes that a later partial_fit named, with or without labels
-    _found: tuple[Posterior, np.ndarray] | None = None  # thresholds, and the posterior that they are of
+    _declared: np.ndarray  # classes named by a later partial_fit, with or without labels
+    _found: tuple[Posterior, np.ndarray] | None = None  # thresholds, with the posterior they belong to
     posterior_: Posterior
 
     def __init__(
@@ -166,18 +165,18 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         names: Mapping[Any, Any] | None = None,
         classes: Any = None,
     ) -> Self:
-        """Train on all of X and y, and forget whatever came before.
+        """Train on all of X and y, and discard any earlier training.
 
-        `unlabelled` (m, d) are instances without labels, such as the pool they were chosen from: directions
-        in which it varies are trusted more, and prior_precision is taken times what suits the number of
-        classes (`models/scaling.py`). With few labels it is worth several points.
+        `unlabelled` (m, d) are instances without labels, such as the pool: directions in which it varies are
+        trusted more, and prior_precision is multiplied by a factor for the number of classes
+        (`models/scaling.py`). With few labels this gains several points of accuracy.
 
-        `names` are vectors of class names by label, as `everylabel.embed_names` makes them: they teach as
-        long as the labels bear them out (`names_hold_`), and X may be empty then, (0, d). Classes that have
-        a name and no label yet are known, and so are `classes`, which hold all labels of y if they are given.
-        Of an indicator matrix y, `classes` name the columns; else the columns of a table do, or `names`.
+        `names` are vectors of class names by label, from `everylabel.embed_names`. They are used while the
+        labels confirm them (`names_hold_`), and X may then be empty, (0, d). The classifier's classes include
+        those with a name but no label, and `classes`, which must contain all labels of y.
+        For an indicator matrix y, `classes` name the columns; else the columns of a table do, or `names`.
         """
-        again = clone(self)  # what was fitted before stays as it is if this fails
+        again = clone(self)  # if this fails, the earlier fit is unchanged
         several, given = are_answers(y), y
         X, y = again._validated(X, y, names, first=True)
         scaling, again.from_pool_ = None, unlabelled is not None and bool(self.scale_features)
@@ -205,14 +204,13 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         *,
         names: Mapping[Any, Any] | None = None,
     ) -> Self:
-        """Learn from new labels, one by one; unseen classes make room for themselves.
+        """Learn from new labels, one by one; unseen classes are added.
 
-        The first call on a new estimator trains exactly, on classes `classes` (or those in y).
-        `classes` of a later call that are not known yet are added, and so are those of `names`, which teach
-        from then on beside those of before or in their place.
-        Whether names hold is asked again when there are a quarter more labels; update="second_order" and
+        The first call on a new estimator trains exactly, on `classes` (or those in y). Later calls add new
+        classes of `classes` and of `names`; a new name replaces the old one of its class.
+        The names are tested again when there are a quarter more labels; update="second_order" and
         "first_order" leave that to `fit`.
-        Of an indicator matrix y, `classes` name the columns, which may be some of those known or new ones.
+        For an indicator matrix y, `classes` name the columns, which may be known or new classes.
         """
         first, given = not hasattr(self, "posterior_"), y
         several = are_answers(y)
@@ -238,10 +236,9 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     def forget(self, X: Any, y: Any) -> Self:
         """Take labels back, the latest of each (X, y) first.
 
-        Afterwards the classifier is what it would have been without them: with update="exact" it
-        is trained without them (on features scaled as before, a class stays though its last label
-        is gone), otherwise labels of `fit` are trained without, labels of `partial_fit` are
-        replayed without.
+        The result is the classifier as if they had never been given. With update="exact" it is retrained
+        without them (the scaling stays, and so does a class without labels); otherwise the labels of `fit`
+        are retrained and those of `partial_fit` replayed without them.
         """
         check_is_fitted(self)
         X, y = self._validated(X, y, None, False)
@@ -262,9 +259,9 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             return self
         again = clone(self)
         again.from_pool_ = self.from_pool_
-        told = self.from_pool_ or self.matrix_ is not None  # the labels did not tell it, nor could they
+        told = self.from_pool_ or self.matrix_ is not None  # the scaling does not come from the labels
         scaling = self._scaling if told else None
-        start = self.classes_ if self._several else self._first_classes  # rows have a column for each
+        start = self.classes_ if self._several else self._first_classes  # rows have one column per class
         again._start(*rows(taught, first), start, scaling, self.names_)
         known = self.classes_
         if not self._several:
@@ -274,14 +271,14 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         parted = [rows(taught, at) for at in given if len(at)]
         for some in again._until_told(parted):
             again._learn(*some, known)
-        again._taught = [again._taught[0], *parted]  # as they came: they may be taken back, too
+        again._taught = [again._taught[0], *parted]  # as given: they may be taken back later, too
         told_apart = ("posterior_", "classes_", "center_", "scale_", "matrix_", "_untold", "_taught")
         for name in (*told_apart, "names_hold_", "names_", "_asked_at"):
             setattr(self, name, getattr(again, name))
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return logits at the mean: (n, k), or (n,) for two classes of which an item has one."""
+        """Return logits at the mean: (n, k), or (n,) for two exclusive classes."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         scores = np.asarray(logits(self.posterior_, self._scaling(X)))
@@ -298,7 +295,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(predict_proba(self.posterior_, self._scaling(X), method=self.predict_method))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable label of each instance; of several classes an indicator matrix (n, k)."""
+        """Return the most probable label of each instance; with several classes an indicator matrix."""
         check_is_fitted(self)
         if self._several:
             return np.asarray(self.predict_proba(X) >= self.thresholds_, np.int64)
@@ -307,7 +304,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def thresholds_(self) -> np.ndarray:
-        """The probability (k,) from which on `predict` takes a class to be there; never from test items."""
+        """Probability (k,) from which `predict` assigns a class; never chosen on test items."""
         check_is_fitted(self)
         if not self._several:
             raise AttributeError(
@@ -319,23 +316,23 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def examples_(self) -> Examples:
-        """What it was taught, in that order: instances, labels and weights, without those taken back."""
+        """Training data in the order given: instances, labels and weights, without labels taken back."""
         check_is_fitted(self)
         return joined(self._taught)
 
     def leave_one_out(self) -> np.ndarray:
-        """Return what the model would say of each labelled instance had it not seen its label (n, k).
+        """Return the probabilities (n, k) of each labelled instance by a model that has not seen its label.
 
-        Rows in the order in which the labels were given (without those that were taken back), columns in the
-        order of `classes_`; in closed form, close to training n times without one (core/leave_one_out.py).
-        With update="second_order" or "first_order", of the model that is trained on the same labels.
+        Rows are in the order in which labels were given (without those taken back), columns in the order of
+        `classes_`. It is a closed form close to training n times without one label (core/leave_one_out.py).
+        With update="second_order" or "first_order", it is that of a model trained exactly on the same labels.
         """
         X, y, weights = self.examples_
         if not len(y):
             raise EverylabelError("the classifier has kept no labels; expected one that was fitted on some")
         trained = copy(self)
         trained._train(X, y, weights, self.classes_)
-        rows = np.asarray(leave_one_out(trained.posterior_))[-len(y) :]  # those of class names come first
+        rows = np.asarray(leave_one_out(trained.posterior_))[-len(y) :]  # rows of class names come first
         if self._several:
             return np.asarray(1.0 / (1.0 + np.exp(-np.clip(rows, -500.0, 500.0))))
         if rows.shape[1] == 1 and len(self.classes_) == 2:
@@ -351,7 +348,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         scaling: Scaling | None = None,
         names: ClassNames | None = None,
     ) -> None:
-        """Train on (X, y), the base of every replay from now on; they tell the scaling if none is given."""
+        """Train on (X, y), the base of every later replay; they determine the scaling if none is given."""
         binary = self.likelihood == "binary"
         if binary and len(classes) != 2:
             raise EverylabelError(f"y holds {len(classes)} class(es); expected 2 with likelihood='binary'")
@@ -364,12 +361,12 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             scaling = unshifted(X, weights) if self.scale_features else no_scaling(X.shape[1])
         self.center_, self.scale_, self.matrix_ = scaling
         self._train(X, y, weights, classes)
-        # the first was trained on, the rest was learned one by one; copies, since callers reuse arrays
+        # the first entry was trained on, later ones learned one by one; copies, since callers reuse arrays
         self._taught, self._first_classes = [(X.copy(), y.copy(), weights.copy())], classes
         self._declared = classes[:0]
 
     def _train(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, classes: np.ndarray) -> None:
-        """Train on (X, y), on features scaled as they are."""
+        """Train on (X, y) with the present scaling."""
         several = y.ndim == 2
         numbers, X = y if several else encode(y, classes), self._scaling(X)
         if not several:
@@ -382,7 +379,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         binary, prior = self.likelihood == "binary", self._precision(len(classes))
         rows = self._believed(X, numbers, classes)
         self.names_hold_, self._asked_at = rows is not None, len(y)
-        if rows is not None:  # first, so that what is learned later comes behind
+        if rows is not None:  # first, so that labels learned later are appended
             X, numbers = np.r_[rows.features, X], np.r_[rows.labels, numbers]
             weights = np.r_[rows.weights, weights]
         mean = fit_map(X, numbers, len(classes), prior, weights=weights, binary=binary, tol=self.tol)
@@ -391,14 +388,14 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, self.posterior_ = classes, posterior
 
     def _believed(self, X: np.ndarray, numbers: np.ndarray, classes: np.ndarray) -> NameRows | None:
-        """Return rows for class names, beside scaled features, if the labels bear them out."""
+        """Return rows for class names, for scaled features X; None if the labels do not confirm the names."""
         if self.names_ is None:
             return None
         return self.names_.believed(classes, X, numbers, self._scaling, self._precision(len(classes)))
 
     def _train_without(self, gone: Examples) -> None:
-        """Become what training on all that is left makes, without these."""
-        if self.matrix_ is not None:  # scaled in another batch, a row has other bits, and is not found
+        """Retrain without these examples."""
+        if self.matrix_ is not None:  # scaled in another batch, a row may differ in rounding and is not found
             self._train(*joined(self._taught), self.classes_)
             return
         X, y, weights = gone
@@ -407,7 +404,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         self._ask_names()
 
     def _ask_names(self) -> None:
-        """Train anew if the labels have changed their mind about class names."""
+        """Test the class names again, and retrain if the outcome has changed."""
         X, y, weights = joined(self._taught)
         self._asked_at = len(y)
         if self.names_ is not None:
@@ -417,7 +414,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
                 self._train(X, y, weights, self.classes_)
 
     def _also_named(self, names: Mapping[Any, Any], X: np.ndarray) -> ClassNames:
-        """Return names that come after the start, beside those there are."""
+        """Return the class names with later ones added."""
         if self.names_ is not None:
             return self.names_.and_also(names)
         X = np.concatenate([*(taught for taught, _, _ in self._taught), X])
@@ -427,7 +424,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         return self.prior_precision * (suited_precision(n_classes) if self.from_pool_ else 1.0)
 
     def _validated(self, X: Any, y: Any, names: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Return features and labels; there may be none where class names are."""
+        """Return features and labels; there may be none if there are class names."""
         least = 1 if names is None else 0
         if not first and are_answers(y) != self._several:
             raise EverylabelError(
@@ -444,13 +441,13 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         if not len(y):
             return X, np.asarray(list(names))[:0]
         check_one_kind(y)
-        with warnings.catch_warnings():  # of many classes: labels that look like a regression
+        with warnings.catch_warnings():  # many classes: scikit-learn warns that labels look like a regression
             warnings.filterwarnings("ignore", ".*number of unique classes", UserWarning)
             check_classification_targets(y)
         return X, y
 
     def _check_parameters(self) -> None:
-        """Raise if a parameter that later calls need is wrong."""
+        """Raise if a parameter that later calls need is invalid."""
         if self.update not in UPDATES:
             raise EverylabelError(f"update is {self.update!r}; expected one of {UPDATES}")
         if self.predict_method not in PREDICTIONS[:3]:
@@ -465,7 +462,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             check_positive(self.step_size, "step_size", zero=True)
 
     def _check_class_weight(self) -> None:
-        """Raise if the weights of classes would have to change with every label."""
+        """Raise if the class weights would change with every label."""
         if isinstance(self.class_weight, str) and self.update in METHODS:
             raise EverylabelError(
                 f"class_weight is {self.class_weight!r}, which changes with every label; expected None or "
@@ -517,17 +514,17 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             self._ask_names()
 
     def _told(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Scaling | None:
-        """Return the scaling that labelled instances tell, if they do."""
+        """Return the scaling of labelled instances; None if they do not determine it."""
         return told_scaling(X, weights, several=len(np.unique(y[weights > 0])) > 1)
 
     def _told_later(self, taught: list[Examples]) -> Scaling | None:
-        """Return the scaling that instances tell where the first of them did not, once there are enough."""
+        """Return the scaling by later instances if the first did not determine it; None while too few."""
         if sum(np.sum(weights) for _, _, weights in taught) < ENOUGH:
             return None
         return self._told(*joined(taught))
 
     def _until_told(self, later: list[Examples]) -> list[Examples]:
-        """Return what came after the start as one, or as two: up to what told the scaling, and the rest."""
+        """Return later examples as one part, or as two: those that determined the scaling, and the rest."""
         at = 0
         if self._untold:
             told = (i for i in range(1, len(later)) if self._told_later([*self._taught, *later[:i]]))
@@ -560,7 +557,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         return thresholds(self.leave_one_out(), self.examples_[1], cost)
 
     def _updates_exactly(self) -> bool:
-        """Return whether the core's exact update is retraining; class weights would change with it."""
+        """Return whether the core's exact update equals retraining; with class weights it does not."""
         return self.update == "exact" and self.class_weight is None
 
     @property
@@ -576,10 +573,10 @@ def from_posterior(
     parameters: dict[str, Any],
     from_pool: bool,
 ) -> LaplaceClassifier:
-    """Return an estimator that knows this posterior over scaled features, and goes on learning from there.
+    """Return an estimator with this posterior over scaled features, which can continue to learn.
 
-    from_pool : whether instances without labels told the scaling. The posterior's precision is then the
-    parameter's times what suits the number of classes; parameters without prior_precision take it from there.
+    from_pool : whether the scaling comes from unlabelled instances. The posterior's precision is then the
+    parameter times the factor for the number of classes; a missing prior_precision is derived from it.
     """
     prior = posterior.prior_precision / (suited_precision(posterior.n_classes) if from_pool else 1.0)
     known: dict[str, Any] = {"prior_precision": prior, **parameters}
@@ -594,7 +591,7 @@ def from_posterior(
 
 
 def with_names(classifier: LaplaceClassifier, names: ClassNames, hold: bool) -> LaplaceClassifier:
-    """Return an estimator of `from_posterior` that knows names; if they hold, its first rows are theirs."""
+    """Return an estimator of `from_posterior` with class names; if they hold, its first rows are theirs."""
     X, y, weights = classifier._taught[0]
     rows = names.rows(classifier.classes_) if hold else None
     n = 0 if rows is None else len(rows.labels)
@@ -608,6 +605,6 @@ def _count(taught: list[Examples]) -> int:
 
 
 def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
-    if not len(X):  # class names alone
+    if not len(X):  # class names only
         return np.empty(0)
     return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))

@@ -1,7 +1,8 @@
-"""A classifier from a posterior, and on disk: `as_classifier`, `save_classifier`, `load_classifier`.
+"""Make a classifier from a posterior, save it and load it: `as_classifier`, `save_classifier` and
+`load_classifier`.
 
-The file is that of a posterior (core/files.py) with the scaling of the features, the labels' names
-and the estimator's parameters beside it; plain arrays and a JSON header, never pickle.
+The file is a posterior's (core/files.py) with the scaling of the features, the labels' names and the
+estimator's parameters added; plain arrays and a JSON header, never pickle.
 """
 
 import os
@@ -32,22 +33,22 @@ def as_classifier(
     from_pool: bool | None = None,
     **parameters: Any,
 ) -> LaplaceClassifier:
-    """Return a scikit-learn estimator that predicts as the posterior does, and goes on learning from there.
+    """Return a scikit-learn estimator that predicts as the posterior does and can continue to learn.
 
     Parameters
     ----------
     posterior : Posterior
-        Over scaled features; with its labelled instances, if `partial_fit` is to be exact.
+        Over scaled features; it must keep its labelled instances if `partial_fit` is to be exact.
     scaling : Scaling
-        How features, as they will be passed, are brought to the posterior's scale.
+        Maps features, as they will be passed, to the posterior's scale.
     classes : sequence, optional
-        The labels, in the order of the posterior's columns; None takes its own names, or numbers.
+        The labels, in the order of the posterior's columns; None takes the posterior's names, or numbers.
     from_pool : bool, optional
-        Whether instances without labels told the scaling; None says so of one with a matrix.
+        Whether the scaling comes from unlabelled instances; None assumes so if it has a matrix.
     parameters
-        Of `LaplaceClassifier`; prior_precision, if not given, is what the posterior was trained with.
+        Of `LaplaceClassifier`; prior_precision is by default the one the posterior was trained with.
 
-    `forget` knows only what is learned from now on.
+    `forget` works only for labels learned from now on.
     """
     names = _classes(posterior, classes)
     if scaling.center.shape != (posterior.n_features,):
@@ -61,7 +62,7 @@ def as_classifier(
 
 
 def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str]) -> None:
-    """Write a fitted classifier to `path` (.npz): what `load_classifier` reads predicts and learns alike.
+    """Write a fitted classifier to `path` (.npz); `load_classifier` reads it back.
 
     Examples
     --------
@@ -98,7 +99,7 @@ def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str])
 
 
 def load_classifier(path: str | os.PathLike[str]) -> LaplaceClassifier:
-    """Read a classifier that `save_classifier` or `everylabel export --what model` wrote.
+    """Read a classifier written by `save_classifier` or `everylabel export --what model`.
 
     Examples
     --------
@@ -110,13 +111,13 @@ def load_classifier(path: str | os.PathLike[str]) -> LaplaceClassifier:
     posterior = unpacked(place, header, arrays)
     try:
         parameters = {str(name): value for name, value in header["parameters"].items()}
-        from_pool = header.get("from_pool")  # files of before do not tell it, and mixed up the two precisions
+        from_pool = header.get("from_pool")  # missing in older files, which mixed up the two precisions
         for known in ("likelihood",) if from_pool is not None else ("prior_precision", "likelihood"):
             parameters.pop(known, None)
         scaling = Scaling(arrays["center"], float(arrays["scale"]), arrays.get("matrix"))
         _check_scaling(scaling)
         classifier = as_classifier(posterior, scaling, arrays["labels"], from_pool=from_pool, **parameters)
-        classifier._untold = bool(header.get("untold", False))  # files of before do not tell it
+        classifier._untold = bool(header.get("untold", False))  # missing in older files
         names = _names(arrays, scaling)
         return classifier if names is None else with_names(classifier, names, bool(header["names_hold"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -126,7 +127,7 @@ def load_classifier(path: str | os.PathLike[str]) -> LaplaceClassifier:
 
 
 def _name_arrays(classifier: LaplaceClassifier) -> dict[str, np.ndarray]:
-    """Return class names as arrays: vectors, the class of each, and where the instances lie."""
+    """Return class names as arrays: vectors, the class of each, and the scaling of the instances."""
     names = classifier.names_
     if names is None:
         return {}
@@ -138,7 +139,7 @@ def _name_arrays(classifier: LaplaceClassifier) -> dict[str, np.ndarray]:
 
 
 def _names(arrays: dict[str, np.ndarray], scaling: Scaling) -> ClassNames | None:
-    """Return class names from arrays, if there are some."""
+    """Return class names from arrays, or None."""
     if "name_labels" not in arrays:
         return None
     around = scaling
@@ -158,7 +159,7 @@ def _classes(posterior: Posterior, classes: Sequence[Any] | np.ndarray | None) -
 
 
 def _plain(posterior: Posterior) -> Posterior:
-    """Return the posterior in NumPy, its instances counted and without those that were taken back."""
+    """Return the posterior in NumPy, with no queued instances and none that were taken back."""
     arrays = {name: getattr(posterior, name) for name in ("mean", "cov", "class_cov")}
     posterior = posterior.replace(**{n: to_numpy(array) for n, array in arrays.items() if array is not None})
     if posterior.data is None:
@@ -171,7 +172,7 @@ def _plain(posterior: Posterior) -> Posterior:
 
 
 def _examples(posterior: Posterior, scaling: Scaling, names: np.ndarray) -> Examples:
-    """Return the labelled instances on the features' own scale."""
+    """Return the labelled instances on the original scale of the features."""
     data = posterior.data
     if data is None or np.any(data.labels < 0):
         none = np.empty((0, len(names))) if posterior.multi_label else names[:0]

@@ -1,7 +1,7 @@
-"""Forward passes through a user's network: its batches, its wrappers, its outputs, its mode.
+"""Forward passes through a user's network: batches, wrappers, outputs and training mode.
 
-What comes in may be a tensor, a dict of tensors (Hugging Face), a pair (inputs, labels), a
-dataset or a loader of any of these; what goes out are batches the model can be called with.
+The input may be a tensor, a dict of tensors (Hugging Face), a pair (inputs, labels), a dataset or a loader of
+any of these; the output are batches the model can be called with.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ BATCH_SIZE = 256
 
 
 class Batch(NamedTuple):
-    """What the model is called with, and the labels if there are any."""
+    """The model's input, and the labels if there are any."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 def unwrap(model: torch.nn.Module) -> torch.nn.Module:
     """Return the network inside torch.compile, DataParallel and DistributedDataParallel.
 
-    It shares its weights with the wrapped one; hooks work on it whatever the wrapper does.
+    It shares its weights with the wrapped one; hooks work on it with any wrapper.
     """
     while True:
         if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
@@ -41,7 +41,7 @@ def unwrap(model: torch.nn.Module) -> torch.nn.Module:
 
 @contextmanager
 def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Run without gradients and in evaluation mode; afterwards each module is in the mode it was."""
+    """Context manager: no gradients, evaluation mode; afterwards each module's mode is restored."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -53,7 +53,7 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
 
 
 def batches(data: Any, model: torch.nn.Module, batch_size: int = BATCH_SIZE) -> Iterator[Batch]:
-    """Yield batches on the model's device from whatever a user may have."""
+    """Yield batches on the model's device from any supported kind of data."""
     place = next(model.parameters(), torch.empty(0))
     for batch in _split(data, batch_size):
         yield _as_batch(batch, place)
@@ -71,7 +71,7 @@ def logits_of(output: Any) -> torch.Tensor | None:
 
 
 def tensors_of(output: Any) -> list[torch.Tensor]:
-    """Return all tensors in a model's output: itself, or those of a tuple or a dict, in any depth."""
+    """Return all tensors in a model's output: the output itself, or those in nested tuples and dicts."""
     if isinstance(output, torch.Tensor):
         return [output]
     parts = output.values() if isinstance(output, Mapping) else output
@@ -82,7 +82,7 @@ def tensors_of(output: Any) -> list[torch.Tensor]:
 
 
 def count(data: Any) -> int:
-    """Return how many instances there are, 0 where that cannot be known beforehand."""
+    """Return the number of instances, or 0 if it cannot be known beforehand."""
     if isinstance(data, (tuple, Mapping)):
         data = data[1] if isinstance(data, tuple) else next(iter(data.values()), ())
     known = getattr(data, "dataset", data)  # a loader's
@@ -90,7 +90,7 @@ def count(data: Any) -> int:
 
 
 class Rows:
-    """Rows of features as they come, in one table: no second copy is made of them at the end."""
+    """Collect rows of features in one preallocated table, so that no second copy is made at the end."""
 
     def __init__(self, n: int) -> None:
         self.n, self.table, self.end = n, torch.empty(0, 0), 0
@@ -109,7 +109,7 @@ class Rows:
 
 
 def _split(data: Any, size: int) -> Iterable[Any]:
-    """Return an iterable of batches; tensors, dicts of tensors and datasets are cut into them."""
+    """Return an iterable of batches; tensors, dicts of tensors and datasets are split."""
     if isinstance(data, torch.utils.data.Dataset) and hasattr(data, "__len__"):
         return torch.utils.data.DataLoader(data, batch_size=size)
     if isinstance(data, (torch.Tensor, np.ndarray)):
@@ -157,7 +157,7 @@ def _as_batch(batch: Any, place: torch.Tensor) -> Batch:
 
 
 def _to(value: Any, place: torch.Tensor) -> Any:
-    """Return a value on the device of the model's weights; NumPy's fractions also in their precision."""
+    """Move a value to the device of the model's weights; NumPy floats also take the weights' precision."""
     if isinstance(value, np.ndarray):
         value = torch.as_tensor(value)
         fractions = value.is_floating_point() and place.is_floating_point()  # weights may be quantised

@@ -1,9 +1,9 @@
-"""`LastLayer`: the posterior of any network's last linear layer, and the way back into the network.
+"""`LastLayer`: the posterior of any network's last linear layer, and writing it back into the network.
 
 n points, d features, k outputs.
     layer  logits = features W' + b        W (k, d), b (k,) or none: torch.nn.Linear
     mean   (d+1, k) = [W'; b]              (d, k) without a bias
-The features are what the layer is given, read by a hook in one pass without gradients.
+The features are the layer's inputs, read by a hook in one pass without gradients.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class LastLayer:
     ----------
     model : torch.nn.Module
         Any network that ends in a `torch.nn.Linear`: also compiled, parallel, Lightning,
-        timm or Hugging Face ones. It is called as it is; its mode is restored afterwards.
+        timm or Hugging Face ones. Its training mode is restored afterwards.
     layer : str or torch.nn.Linear, optional
-        Which layer, by name ("classifier.out_proj") or itself. None takes the last one, and the
-        first pass checks that the model's output is that layer's. Of one that is named it checks that no
-        other linear layer is run after it, unless its own output is among the model's.
+        The layer's name ("classifier.out_proj") or the layer itself. None takes the last linear layer, and
+        the first pass checks that its output is the model's. For a given layer it checks that no other
+        linear layer runs after it, unless the layer's output is among the model's.
 
     Examples
     --------
@@ -58,8 +58,8 @@ class LastLayer:
         self.model = unwrap(model)
         self.name, self.layer = _find(self.model, layer)
         self._asked_for = layer is not None
-        self._checked = False  # that the layer's output is the model's
-        self._is_plain = False  # that it is linear; found out by the first batch
+        self._checked = False  # whether the layer's output is known to be the model's
+        self._is_plain = False  # whether the layer is known to be linear; the first batch shows it
         _check_layer(self.name, self.layer)
         _check_alone(self.model, self.name, self.layer)
 
@@ -71,7 +71,7 @@ class LastLayer:
     def features(self, data: Any, *, batch_size: int = BATCH_SIZE) -> torch.Tensor:
         """Return the features (n, d) of inputs, on the model's device and in its precision.
 
-        data is a tensor, a dict of tensors, a dataset or a loader; labels in it are left aside.
+        data is a tensor, a dict of tensors, a dataset or a loader; labels in it are ignored.
         """
         return self._pass(data, batch_size)[0]
 
@@ -93,9 +93,9 @@ class LastLayer:
     ) -> Posterior:
         """Return the posterior of the trained layer on its training data (Eq. 3), in one pass.
 
-        data is what the model was trained on: a loader, a dataset, or (inputs, labels).
+        data is the training data of the model: a loader, a dataset, or (inputs, labels).
         likelihood is "gaussian" unless the layer has one output: then it is "binary".
-        Further options are `everylabel.laplace`'s: weights, classes.
+        Further options are those of `everylabel.laplace`: weights, classes.
         """
         one = self.layer.out_features == 1
         likelihood = likelihood or ("binary" if one else "gaussian")
@@ -103,11 +103,11 @@ class LastLayer:
             raise EverylabelError(
                 f"likelihood is {likelihood!r} and layer {self.name!r} has one output; expected 'binary'"
             )
-        features, _labels = self._pass(data, batch_size)  # a likelihood that needs labels takes them here
+        features, _labels = self._pass(data, batch_size)  # a likelihood that needs labels would use them here
         return laplace(self.mean(), features, likelihood, prior_precision, **options)
 
     def write(self, posterior: Posterior) -> None:
-        """Put the posterior's mean into the network: model(x) predicts with it from now on.
+        """Write the posterior's mean into the network: model(x) then predicts with it.
 
         The layer keeps its precision and device. A binary posterior of a layer with two outputs
         moves both, by half of the change each.
@@ -174,7 +174,7 @@ class LastLayer:
     def _rows(
         self, seen: list[tuple[torch.Tensor, torch.Tensor]], output: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return one row of features an instance and the layer's output, from what hook and model gave."""
+        """Return one row of features per instance, and the layer's output, from the hook's records."""
         if not seen:
             raise EverylabelError(f"layer {self.name!r} was not run by the model; {_pass_one(self.model)}")
         if len(seen) > 1:
@@ -183,7 +183,7 @@ class LastLayer:
             )
         features, logits = seen[0]
         if features.ndim == 3 and output is not None and output.ndim == 2:
-            # a head on every token, of which the model picks one: take the features of that one
+            # a head on every token, from which the model picks one: take that token's features
             picked = (logits == output[:, None, :]).all(dim=2)
             if not bool(picked.any(dim=1).all()):
                 raise EverylabelError(
@@ -203,7 +203,7 @@ class LastLayer:
     def _check_output(
         self, features: torch.Tensor, logits: torch.Tensor, given: Any, later: list[str]
     ) -> None:
-        """Raise if this is not the model's last layer, or is no plain linear one."""
+        """Raise if this is not the model's last layer, or not a plain linear one."""
         if not self._checked and not self._asked_for and not _same(logits, logits_of(given)):
             raise EverylabelError(
                 f"the model's output is not that of layer {self.name!r}; {_pass_one(self.model)}"
@@ -222,7 +222,7 @@ class LastLayer:
 
 
 def _find(model: torch.nn.Module, layer: str | torch.nn.Linear | None) -> tuple[str, torch.nn.Linear]:
-    """Return the layer asked for, or the last linear one if it has no rival."""
+    """Return the requested layer, or the last linear one if it is unambiguous."""
     linear = _linear_layers(model)
     if layer is not None:
         for name, module in linear.items():
@@ -240,7 +240,7 @@ def _find(model: torch.nn.Module, layer: str | torch.nn.Linear | None) -> tuple[
         other
         for other, module in linear.items()
         if other.rpartition(".")[0] == parent
-        and module.in_features == last.in_features != module.out_features  # not one after the other
+        and module.in_features == last.in_features != module.out_features  # parallel, not one after the other
     ]
     in_a_row = isinstance(model.get_submodule(parent), torch.nn.Sequential)
     if len(rivals) > 1 and not in_a_row and last.in_features != last.out_features:
@@ -253,7 +253,7 @@ def _linear_layers(model: torch.nn.Module) -> dict[str, torch.nn.Linear]:
 
 
 def _pass_one(model: torch.nn.Module) -> str:
-    """Say which layers there are, the last ones first."""
+    """Return a hint that lists the linear layers, the last ones first."""
     named = [f"{n!r} ({m.in_features} to {m.out_features})" for n, m in _linear_layers(model).items()]
     shown = ", ".join(named[::-1][:10]) + (", ..." if len(named) > 10 else "")
     return f"expected layer= one of {shown}"
@@ -289,7 +289,7 @@ def _is_linear(layer: torch.nn.Linear, features: torch.Tensor, logits: torch.Ten
 
 
 def _same(logits: torch.Tensor, output: torch.Tensor | None) -> bool:
-    """Return whether a model's output is these logits, or their probabilities."""
+    """Return whether a model's output equals these logits or their probabilities."""
     if output is None or output.numel() != logits.numel():
         return False
     given, logits = output.detach().reshape(logits.shape).float(), logits.float()

@@ -22,7 +22,7 @@ def ensemble_logits(
 ) -> torch.Tensor:
     """Return the logits (m, n, k) of a deep ensemble: several trained networks of the same classes.
 
-    data is what `LastLayer.features` takes, and can be read once for each model. A network with one
+    data is as for `LastLayer.features`, and must be readable once for each model. A network with one
     output is binary and gives the two logits of a softmax.
 
     Examples
@@ -45,8 +45,8 @@ def dropout_logits(
 ) -> torch.Tensor:
     """Return the logits of n passes with dropout left on (MC-dropout): (n passes, points, classes).
 
-    All but the dropout layers is in evaluation mode. The same rng gives the same masks; torch's own
-    generator is left as it was.
+    All layers except dropout are in evaluation mode. The same rng seed gives the same masks; torch's own
+    generator is not changed.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def dropout_logits(
 def train_ensemble(
     features: Any, labels: Any, n_classes: int, n: int, rng: np.random.Generator, **recipe: Any
 ) -> Samples:
-    """Return n last layers trained by the paper's recipe from different starts, all equally likely.
+    """Return n last layers trained by the paper's recipe from different starts, with equal weights.
 
     The options are `train_head`'s. `update` reweights the members, `predict_proba` averages them.
 
@@ -90,7 +90,7 @@ def train_ensemble(
 def _logits(model: torch.nn.Module, data: Any, batch_size: int, dropout: bool = False) -> torch.Tensor:
     """Return one member's logits (n, k) of all batches."""
     parts = []
-    with evaluating(model):  # which puts back the mode of each module
+    with evaluating(model):  # restores the mode of each module
         for module in _dropouts(model) if dropout else []:
             module.training = True
         for batch in batches(data, model, batch_size):

@@ -1,13 +1,13 @@
-"""Class names teach before the first label: their vectors, by the texts' own encoder, are rows with a weight.
+"""Class names as a prior: their vectors, by the texts' encoder, are weighted training rows before any label.
 
 k classes, each with some phrases (name, description, keywords, examples); v_cj the vector of phrase j of c.
     h_cj = NORM (v_cj - center) matrix / |...|,   center the mean over classes of their mean vector
-Each class's rows weigh together as much as k / 2 labels, 3 at least and 10 at most: with few classes a label
-says more. Whether they say anything, the labels decide (`are_of_use`): names that are shuffled among the
-classes, or codes, must not lie for long.
+Each class's rows together weigh as much as k / 2 labels, at least 3 and at most 10: with few classes a label
+is more informative. The labels decide whether the names are used (`are_of_use`): names that are shuffled
+among the classes, or mere codes, must not mislead for long.
 Measured on Banking-77, DBpedia-14, TREC-6 and MPQA: with many classes 10 is at least as good as 1 and 3 from
 0 to 400 labels, with two 3 is better by one to two points; a weight chosen by leave-one-out from five is
-no better than all or nothing, and doubting each class's name by itself costs true names 2 to 4 points.
+no better than all or nothing, and testing each class's name separately costs correct names 2 to 4 points.
 """
 
 import re
@@ -21,23 +21,23 @@ from everylabel.core.arrays import log_softmax
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.models.scaling import POOL_NORM, Scaling
 
-LIGHTEST, HEAVIEST = 3.0, 10.0  # labels that a class's names weigh as much as
-MOST_WORK = 3 * 10**6  # k (n + k)^2 up to which labels are left out in turn
-AGREEMENT = 0.2  # Cohen's kappa between names and labels, where these are not left out
-FEW = 4  # labels below which names are taken at their word
+LIGHTEST, HEAVIEST = 3.0, 10.0  # limits of the weight of a class's names, in labels
+MOST_WORK = 3 * 10**6  # k (n + k)^2 up to which leave-one-out decides
+AGREEMENT = 0.2  # least Cohen's kappa between names and labels, where leave-one-out is too much work
+FEW = 4  # labels below which names are used without a test
 
 
 class NameRows(NamedTuple):
-    """Rows that stand for the names of classes; they are learned like labelled instances."""
+    """Rows for the names of classes, learned like labelled instances."""
 
     features: np.ndarray  # (r, d), scaled
-    labels: np.ndarray  # (r,); (r, k) once they are answers
+    labels: np.ndarray  # (r,), or answers (r, k)
     weights: np.ndarray  # (r,)
 
     def together_with(
         self, features: np.ndarray, labels: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return labelled instances with these rows behind them, and all weights."""
+        """Return labelled instances with these rows appended, and all weights."""
         weights = np.r_[np.ones(len(labels)), self.weights]
         return np.r_[features, self.features], np.r_[labels, self.labels], weights
 
@@ -57,7 +57,9 @@ def name_rows(vectors: Mapping[int, np.ndarray], scaling: Scaling) -> NameRows |
     center = np.mean([part.mean(axis=0) for part in parts], axis=0)
     rows = scaling(np.concatenate(parts) - center + scaling.center)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    told = norms[:, 0] > 1e-9 * max(float(norms.max()), 1e-300)  # a name like the mean of all says nothing
+    told = norms[:, 0] > 1e-9 * max(
+        float(norms.max()), 1e-300
+    )  # a name equal to the mean of all carries no information
     if not told.any():
         return None
     sizes = np.array([len(part) for part in parts])
@@ -70,11 +72,11 @@ def name_rows(vectors: Mapping[int, np.ndarray], scaling: Scaling) -> NameRows |
 def are_of_use(
     names: NameRows, features: np.ndarray, labels: np.ndarray, n_classes: int, prior_precision: float
 ) -> bool:
-    """Return whether labels bear the names out; a few labels are not asked yet.
+    """Return whether the labels confirm the names; True while there are fewer than FEW labels.
 
-    The question is whether the labels, each left out, are more probable with the names than without. Where
-    that is too much work there are many classes or labels, and names by themselves must agree with the
-    labels far beyond chance (shuffled among 77 classes, some are right).
+    The test is whether the left-out labels are more probable with the names than without. With too many
+    classes or labels for that, a model trained on the names alone must agree with the labels far beyond
+    chance (of names shuffled among 77 classes, some are right).
     """
     n = len(labels)
     if n < FEW:
@@ -93,7 +95,7 @@ def _agree(
     alone = fit_map(*names[:2], n_classes, prior_precision, weights=names.weights, tol=1e-4)
     guesses = np.argmax(features @ alone[:-1] + alone[-1], axis=1)
     shares = (np.bincount(numbers, minlength=n_classes) / len(labels) for numbers in (guesses, labels))
-    chance = max(float(np.dot(*shares)), 1.0 / n_classes)  # were guesses and labels independent
+    chance = max(float(np.dot(*shares)), 1.0 / n_classes)  # agreement if guesses and labels were independent
     hits = float(np.mean(guesses == labels))
     return hits - chance > AGREEMENT * (1.0 - chance)
 
@@ -101,7 +103,7 @@ def _agree(
 def _left_out(
     given: tuple[np.ndarray, np.ndarray, np.ndarray], n: int, n_classes: int, precision: float
 ) -> float:
-    """Return the log likelihood of the first n labels, each left out; given as by `together_with`."""
+    """Return the leave-one-out log likelihood of the first n labels of `given`, made by `together_with`."""
     features, labels, weights = given
     mean = fit_map(features, labels, n_classes, precision, weights=weights, tol=1e-4)
     likelihood = "bernoulli" if labels.ndim == 2 else "gaussian"

@@ -1,8 +1,8 @@
 """The paper's training recipe for a last layer on frozen features (Sec. 4.1), kept lean.
 
 RAdam (Liu et al., 2020), 200 epochs, batches of 64, cosine schedule, weight decay 1e-4; learning
-rate 0.01 for images, 0.1 for text. One (d+1, k) parameter, gradients in closed form, everything
-in place: what is left is the arithmetic.
+rate 0.01 for images, 0.1 for text. One (d+1, k) parameter, gradients in closed form, everything in place:
+almost all of the time is arithmetic.
 """
 
 import math
@@ -31,11 +31,11 @@ def train_head(
     Parameters
     ----------
     features, labels : tensor or array (n, d), (n,)
-        Frozen features as they come, class numbers.
+        Frozen features without a bias column, class numbers.
     n_classes : int
         Number of classes.
     rng : numpy.random.Generator
-        Draws the start (as torch.nn.Linear does) and the order of the batches.
+        Draws the initial weights (as torch.nn.Linear does) and the order of the batches.
     learning_rate, epochs, batch_size, weight_decay
         The paper's values; its learning rate for text is 0.1.
 

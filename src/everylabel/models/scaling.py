@@ -1,14 +1,14 @@
-"""Features brought to the shape that a prior of one number suits: their scale, and what the pool tells.
+"""Scale features so that a prior with a single precision suits them, by labelled instances or by the pool.
 
 n points, d features, k classes.
     h = (x - center) matrix * scale,  so that the mean of h is 0 and the mean of |h|^2 is the norm squared
-Labelled instances alone tell center and scale. A pool without labels tells more, the directions in which it
-varies: with C its covariance
+Labelled instances alone determine center and scale. An unlabelled pool also determines the directions in
+which it varies: with C its covariance
     matrix = C^(POWER/2)        a prior on the weights with covariance C^POWER in place of the identity
-Directions that vary more are trusted more; whitening, the opposite, harms everywhere. The whole is a linear
-map, so that every model on h is a linear layer on x (`fold`).
-Tried and left out: norms evened for each instance (+.7 points on DBpedia, -.5 on digits, 0 on others), which
-is no linear map; POWER chosen by the labels (within half a point of 1/2 from 10 to 400 labels on four sets).
+Directions that vary more are trusted more; whitening, the opposite, does harm everywhere. The scaling is an
+affine map, so that every linear model on h is a linear layer on x (`fold`).
+Tried and rejected: normalising each instance (+.7 points on DBpedia, -.5 on digits, 0 on others), which is
+not a linear map; POWER chosen by the labels (within half a point of 1/2 from 10 to 400 labels on four sets).
 """
 
 from typing import NamedTuple
@@ -16,13 +16,15 @@ from typing import NamedTuple
 import numpy as np
 
 NORM = 10.0  # root mean square norm; on six datasets of features within 1% of the best accuracy
-POOL_NORM = 5.0  # of features that the pool has shaped, with the precision of `suited_precision`
+POOL_NORM = (
+    5.0  # root mean square norm of features scaled by a pool, with the precision of `suited_precision`
+)
 POWER = 0.5
-RIDGE = 1e-3  # of the largest variance: what no instance shows is trusted little, not never
-TWINS = 0.05  # spread against size below which instances are taken for twins,
-ENOUGH = 10  # unless there are so many, of a pool or of several classes: years, say, lie far from zero,
-ROUNDING = 1e-4  # and what is left of them is more than rounding
-WIDE, ROWS = 1024, 1000  # above so many features, so many instances tell the directions
+RIDGE = 1e-3  # of the largest variance: directions without variance are trusted a little
+TWINS = 0.05  # spread relative to size below which instances count as near copies (twins),
+ENOUGH = 10  # unless a pool or several classes have this many (years, say, are far from zero)
+ROUNDING = 1e-4  # and their spread exceeds rounding
+WIDE, ROWS = 1024, 1000  # above WIDE features, ROWS instances determine the directions
 
 
 class Scaling(NamedTuple):
@@ -38,26 +40,26 @@ class Scaling(NamedTuple):
         return np.asarray((shifted if self.matrix is None else shifted @ self.matrix) * self.scale)
 
     def back(self, h: np.ndarray) -> np.ndarray:
-        """Return features as they came."""
+        """Return the original features of scaled ones."""
         h = h / self.scale
         return np.asarray((h if self.matrix is None else np.linalg.solve(self.matrix, h.T).T) + self.center)
 
     def fold(self, weights: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return weights (d, k) and biases (k,) on x of a layer on h."""
+        """Return the weights (d, k) and biases (k,) on x of a layer on h."""
         weights = self.scale * (weights if self.matrix is None else self.matrix @ weights)
         return weights, bias - self.center @ weights
 
 
 def fit_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling:
-    """Return the scaling of labelled instances; twins, which tell no spread, are not shifted."""
+    """Return the scaling of labelled instances; near copies, whose spread is unknown, are not shifted."""
     told = told_scaling(X, weights, several)
     return unshifted(X, weights) if told is None else told
 
 
 def told_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling | None:
-    """Return the scaling that labelled instances tell; None of twins (or one alone), which tell no spread.
+    """Return the scaling of labelled instances; None for near copies (or a single one), which have no spread.
 
-    several : they are of several classes, and so no copies of one
+    several : the instances are of several classes, so they are not copies of one
     """
     total = np.sum(weights)
     share = weights / total if total > 0 else np.full(len(X), 1 / len(X))
@@ -67,19 +69,19 @@ def told_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> S
 
 
 def unshifted(X: np.ndarray, weights: np.ndarray) -> Scaling:
-    """Return the scaling of twins: by their size alone."""
+    """Return the scaling of near copies: by their size alone."""
     total = np.sum(weights)
     size = float(np.sqrt(weights @ np.sum(X**2, axis=1) / total)) if total > 0 else 0.0
     return Scaling(np.zeros(X.shape[1]), NORM / size if size > 0 else 1.0)
 
 
 def fit_pool_scaling(pool: np.ndarray) -> Scaling:
-    """Return the scaling that a pool without labels tells; twins are neither shifted nor turned.
+    """Return the scaling of an unlabelled pool; near copies are neither shifted nor rotated.
 
-    With more than WIDE features, ROWS instances spread evenly over the pool tell it, since every start does
-    this: on one core, 10,240 x 2,048 features take 0.7 s (3.5 s with 2,000 rows, 7.7 s with all by the
-    covariance). Accuracy stays within .1 points of that with all rows, at 30 to 300 labels on digits in 2,048
-    random features and on a mixture whose variances follow a power law.
+    With more than WIDE features, ROWS instances spread evenly over the pool determine it, since it is
+    computed at every start: on one core, 10,240 x 2,048 features take 0.7 s (3.5 s with 2,000 rows, 7.7 s
+    with all by the covariance). Accuracy stays within .1 points of that with all rows, at 30 to 300 labels on
+    digits in 2,048 random features and on a mixture whose variances follow a power law.
     """
     n, d = pool.shape
     if d > WIDE and n > ROWS:
@@ -90,7 +92,7 @@ def fit_pool_scaling(pool: np.ndarray) -> Scaling:
     if not _tells(spread, size, n, True):
         return Scaling(np.zeros(d), POOL_NORM / size if size > 0 else 1.0)
     values, vectors = _directions(centred)
-    # of each direction; the first is of those that no instance shows
+    # trust in each direction; the first entry is for directions without variance
     trust = (np.append(0.0, values) / values[-1] + RIDGE) ** (POWER / 2)
     matrix = (vectors * (trust[1:] - trust[0])) @ vectors.T
     matrix[np.diag_indices(d)] += trust[0]
@@ -99,30 +101,30 @@ def fit_pool_scaling(pool: np.ndarray) -> Scaling:
 
 
 def _tells(spread: float, size: float, n: float, several: bool) -> bool:
-    """Return whether instances of that weight in all are spread out so far as to tell center and scale."""
+    """Return whether instances of total weight n are spread out enough to determine center and scale."""
     return spread > (ROUNDING if several and n >= ENOUGH else TWINS) * size
 
 
 def _directions(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return variances (r,), the largest last, and directions (d, r), r <= min(n, d); the rest do not vary.
+    """Return variances (r,), the largest last, and directions (d, r), r <= min(n, d), of nonzero variance.
 
-    With fewer instances than features, the (n, n) products tell the same as the (d, d) covariance.
+    With fewer instances than features, the (n, n) inner products give the same as the (d, d) covariance.
     """
     n, d = centred.shape
     if n >= d:
         values, vectors = np.linalg.eigh(centred.T @ centred / n)
         return np.maximum(values, 0.0), vectors
     values, turns = np.linalg.eigh(centred @ centred.T / n)
-    varied = values > 1e-9 * values[-1]  # below, rounding tells the direction, and the ridge the trust
+    varied = values > 1e-9 * values[-1]  # below, the direction is rounding, and the ridge sets the trust
     values = values[varied]
     return values, centred.T @ (turns[:, varied] / np.sqrt(n * values))
 
 
 def suited_precision(k: int) -> float:
-    """Return the prior precision that features of POOL_NORM suit: 4/k, and from 16 classes on 1/4.
+    """Return the prior precision for k classes and features of POOL_NORM: 4/k, and 1/4 from 16 classes on.
 
-    The curvature p (1 - p) of one class falls as 1/k, and the prior with it. Against 1 for all k, at 25 to
-    200 random labels: +.1 to +.9 points with two classes, 0 with 6 to 14, +.5 to +2 with 77.
+    The curvature p (1 - p) of one class falls as 1/k, and so should the prior. Compared with 1 for all k, at
+    25 to 200 random labels: +.1 to +.9 points with two classes, 0 with 6 to 14, +.5 to +2 with 77.
     """
     return 4.0 / min(max(k, 2), 16)
 

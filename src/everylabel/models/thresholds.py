@@ -1,8 +1,8 @@
-"""Decision thresholds for several classes per item: from which probability on a class is taken to be there.
+"""Decision thresholds for several classes per item: the probability from which a class is predicted.
 
-n instances, k classes; p_ic probabilities that did not see the label of i (held out, or left out in turn),
-t_ic the answers. The best threshold of a class maximises F1 over its answers, or costs least. With few
-positives that is a matter of chance, so it is shrunk, as a logit, towards the best one of all classes pooled:
+n instances, k classes; p_ic probabilities by a model that has not seen the label of i (held out, or
+leave-one-out), t_ic the answers. The best threshold of a class maximises F1 over its answers, or minimises
+cost. With few positives it is noisy, so it is shrunk, as a logit, towards the best one of all classes pooled:
     logit t_c = n_c / (n_c + TRUST) logit t_c,own + TRUST / (n_c + TRUST) logit t_pooled,   n_c its positives
 """
 
@@ -18,7 +18,7 @@ from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 
-TRUST = 10.0  # positives of a class that count as much as all classes pooled
+TRUST = 10.0  # positives at which a class's own threshold counts as much as that of all classes pooled
 EDGE = 1e-4  # thresholds stay this far from 0 and 1
 USUAL = 0.5  # threshold of a class about which nothing is known
 FOLDS = 10  # of the instances that `decide_by_others` leaves out in turn
@@ -31,20 +31,20 @@ def thresholds(
     *,
     trust: float = TRUST,
 ) -> np.ndarray:
-    """Return a decision threshold for each class (k,): predict it where its probability is at least that.
+    """Return a decision threshold for each class (k,); predict a class if its probability is at least that.
 
     Parameters
     ----------
     probs : array (n, k)
         Probabilities of instances whose labels the model has not seen: held out, or by `leave_one_out`. Do
-        not choose thresholds on the instances that you report figures of.
+        not choose thresholds on the instances on which you report results.
     labels : array (n, k)
         Their answers: 1, 0 or NaN (not answered).
     cost : {"miss": a, "false alarm": b}, optional
-        Minimise what errors cost: a for each class that is there and not predicted, b for each that is
-        predicted and not there. None maximises F1.
+        Minimise the cost of errors: a for each class that is present and not predicted, b for each that is
+        predicted and not present. None maximises F1.
     trust : float
-        Positives of a class from which its own threshold counts more than that of all classes pooled.
+        Positives above which a class's own threshold counts more than that of all classes pooled.
 
     Examples
     --------
@@ -106,17 +106,17 @@ def decide_by_others(probs: np.ndarray, answers: np.ndarray) -> np.ndarray:
 
 
 def _best(p: np.ndarray, t: np.ndarray, prices: tuple[float, float] | None) -> float:
-    """Return the best threshold: half way between two probabilities that follow each other."""
+    """Return the best threshold, half way between two successive probabilities."""
     order = np.argsort(-p, kind="stable")
     p, hits = p[order], np.cumsum(t[order])
     taken, positives = np.arange(1, len(p) + 1), float(t.sum())
     if prices is None:
-        gain = 2.0 * hits / (taken + positives)  # F1 if the first so many are predicted
+        gain = 2.0 * hits / (taken + positives)  # F1 if the first i + 1 are predicted
     else:
         gain = -prices[0] * (positives - hits) - prices[1] * (taken - hits)
-    gain[:-1][p[:-1] == p[1:]] = -np.inf  # equals are taken together
+    gain[:-1][p[:-1] == p[1:]] = -np.inf  # equal probabilities are predicted together
     at = int(np.argmax(gain))
-    if prices is not None and gain[at] <= -prices[0] * positives:  # to predict none costs no more
+    if prices is not None and gain[at] <= -prices[0] * positives:  # predicting none costs no more
         return 1.0
     return float(p[at] + (p[at + 1] if at + 1 < len(p) else 0.0)) / 2.0
 

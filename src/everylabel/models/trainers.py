@@ -1,4 +1,4 @@
-"""`train_with`: functions for `ActiveLearner(train=...)` that train by another library."""
+"""`train_with`: functions for `ActiveLearner(train=...)` that train with another library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from everylabel.models.last_layer import LastLayer
 
 
 class Settings(NamedTuple):
-    """How a library trains a network; options are its own."""
+    """Training settings; `options` are passed to the library."""
 
     epochs: int
     learning_rate: float
@@ -32,19 +32,19 @@ def train_with(
     batch_size: int = 32,
     **options: Any,
 ) -> Train:
-    """Return a function train(model, labelled) -> model that trains the whole network by a library.
+    """Return a function train(model, labelled) -> model that trains the whole network with a library.
 
     Parameters
     ----------
     library : {"skorch", "transformers", "lightning", "lora"}
         skorch's NeuralNetClassifier (Adam), Hugging Face's Trainer (for a pool that is a dict of tensors),
-        Lightning's Trainer (Adam), or LoRA by peft: small matrices beside the linear layers are trained with
-        the last layer by `train_network`, and merged afterwards, so that the network is as before in form.
-        The library has to be installed.
+        Lightning's Trainer (Adam), or LoRA by peft: low-rank matrices beside the linear layers are trained
+        with the last layer by `train_network` and merged afterwards, so the network's structure stays the
+        same. The library must be installed.
     epochs, learning_rate, batch_size
-        Of the training.
+        Settings of the training.
     options
-        Passed on: to NeuralNetClassifier, TrainingArguments, lightning.Trainer, or peft.LoraConfig (r, ...).
+        Passed to NeuralNetClassifier, TrainingArguments, lightning.Trainer, or peft.LoraConfig (r, ...).
 
     Examples
     --------
@@ -80,7 +80,7 @@ def _skorch(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.
 
 def _transformers(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.nn.Module:
     transformers = _library("transformers")
-    _library("accelerate")  # which its Trainer needs, and names late
+    _library("accelerate")  # its Trainer needs it, and would say so only late
     place = next(model.parameters()).device
     with tempfile.TemporaryDirectory() as folder:
         arguments = transformers.TrainingArguments(
@@ -88,7 +88,7 @@ def _transformers(model: torch.nn.Module, labelled: Labelled, how: Settings) -> 
             num_train_epochs=how.epochs,
             learning_rate=how.learning_rate,
             per_device_train_batch_size=how.batch_size,
-            seed=int(torch.initial_seed() % 2**31),  # of the learner
+            seed=int(torch.initial_seed() % 2**31),  # the learner's seed
             use_cpu=place.type == "cpu",
             **{"save_strategy": "no", "report_to": "none", "disable_tqdm": True, **how.options},
         )
@@ -137,7 +137,7 @@ def _lora(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.nn
 
 
 def _library(name: str) -> Any:
-    """Import a library, or say what to install."""
+    """Import and return a library; the error says what to install."""
     from importlib import import_module
 
     try:
