@@ -18,6 +18,7 @@ from everylabel.labelling.state.types import ClassSet, Refused, classes_of, majo
 from everylabel.log import events
 from everylabel.log.events import Body, Event
 from everylabel.models.scaling import suited_precision
+from everylabel.selection.pool import Where
 from tests.labelling.desks import FEATURES, IDS, fingerprint, probabilities, service, truth
 
 CLASSES = ["even", "large", "round"]
@@ -190,6 +191,36 @@ def test_thresholds_chosen_without_each_label_decide_on_the_page(tmp_path: Path)
         assert found == {i for i in free if said[i, 2]}
         made.classes.add("me", "thin").result()  # it has the usual threshold until the next training
         assert made.desk.learner.limits(range(4))[3] == 0.5
+
+
+def test_yes_or_no_gets_the_item_of_the_most_informative_question(tmp_path: Path) -> None:
+    with service(tmp_path / "log", CLASSES, check_every=0, **MULTI) as made:
+        first = made.next("ann", questions=True).result()["next"]
+        assert first["by"] != "question"  # nothing is learned yet
+        answer(made, 15)
+        made.label_set("ann", first["item"]["id"], [0], []).result()
+        for _ in range(5):
+            task = made.next("ann").result()["next"]
+            item = IDS.index(task["item"]["id"])
+            assert (task["reason"], task["by"]) == ("chosen", "question")
+
+            def best(item: int = item) -> tuple[int, int]:
+                pool = made.desk.learner.pool
+                with pool.together():
+                    pool.put(item, Where.FREE)  # as it was chosen
+                found = el.select_question(pool)
+                pool.put(item, Where.LEASED)
+                return found
+
+            unsure = int(
+                np.abs(np.array(task["probabilities"]) - 0.5).argmin()
+            )  # the class that the page asks
+            assert made.desk.read(best).result() == (item, unsure)
+            yes = unsure in classes_of_digit(IDS[item])
+            made.label_set("ann", IDS[item], [unsure] if yes else [], [] if yes else [unsure]).result()
+        task = made.next("ann").result()["next"]
+        made.next("ann", questions=False).result()
+        assert made.label_set("ann", task["item"]["id"], [1]).result()["next"]["by"] != "question"
 
 
 def test_a_new_class_is_unanswered_and_the_counts_of_predictions_follow(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from everylabel.selection.select import acts_for
 logger = logging.getLogger(__name__)
 AT_ONCE = 64  # maximum number of requests in one round
 TICK = 1.0  # seconds between checks for expired leases
+QUESTION = "question"  # chose an item for a yes / no question, in place of a strategy
 QUIET = 10.0  # seconds without such checks after a failed commit
 RETRAINED_UP_TO = (
     10**7
@@ -117,6 +118,7 @@ class Desk:
         self._touched: dict[int, None] = {}  # items whose place may have changed in this round
         self._fresh: list[Event] = []
         self._asking: list[str] = []
+        self.questions = set[str]()  # people who answer one class at a time in a multi-label project
         self._stale = self._closed = False
         self._ahead = False  # the state may hold unwritten events
         self._refusal: EverylabelError | None = None  # why nothing can be written in this round
@@ -430,10 +432,14 @@ class Desk:
         for person in asking:
             count = self.state.handed + len(waiting) + 1
             found = due(self.state, self.learner, person, count, rng)
+            by, asked = "", self.state.multi_label and self.state.labels and person in self.questions
+            if found is None and asked:
+                item, by = self.learner.pick_question(rng), QUESTION
+                found = None if item is None else Due(item, "chosen")
             if found is None:
                 waiting.append(person)
             else:
-                self._give(person, found, expected)
+                self._give(person, found, expected, by)
                 self._learn()  # the item is leased: nobody else in this round may get it
         strategy, among = self.state.settings["strategy"], len(self.state.leases) + len(waiting)
         by = strategy

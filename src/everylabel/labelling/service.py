@@ -43,10 +43,15 @@ class Service:
     def state(self) -> State:
         return self.desk.state
 
-    def next(self, person: str) -> Future[Reply]:
-        """Return the person's item: the leased one, or a new one."""
+    def next(self, person: str, questions: bool | None = None) -> Future[Reply]:
+        """Return the person's item: the leased one, or a new one.
+
+        questions : from now on choose this person's items of a multi-label project for yes / no questions
+        """
 
         def command() -> Finish:
+            if questions is not None:
+                (self.desk.questions.add if questions else self.desk.questions.discard)(person)
             self.desk.ask_for(person)
             return lambda: self.views.reply(person, None)
 

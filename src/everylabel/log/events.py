@@ -124,7 +124,7 @@ class Out(_OfItem, frozen=True, tag="out"):
     reason: str  # chosen, check, test, second, changed, audit, asked, again
     again: bool = False  # shown before, its answer taken back
     expected: float | None = None  # mean largest probability over the unlabelled items
-    by: str = ""  # the strategy that chose it; "left": only skipped items were left
+    by: str = ""  # the strategy that chose it; "question": for yes / no; "left": only skipped ones were left
     among: int | None = None  # of a check: drawn among the items predicted as this class,
     share: float | None = None  # which were this share of the free items
 

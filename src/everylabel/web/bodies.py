@@ -114,6 +114,12 @@ class PersonBody(BaseModel):
     person: Person = "me"
 
 
+class NextBody(PersonBody):
+    """`questions`: whether the person answers one class at a time by yes or no; unchanged unless given."""
+
+    questions: bool | None = None
+
+
 class ItemBody(PersonBody):
     """An answer about an item; a request sent twice with the same `key` counts once."""
 

@@ -131,6 +131,9 @@ def test_yes_or_no_asks_one_class_and_saves_a_partial_answer(page: Page, several
     page.answer("n")
     event = several.get("/api/history?person=yesno&limit=1")["events"][0]
     assert (event["item"], event["class_name"], event["absent"]) == (item, [], [asked])
+    while not page.find("#proposal").is_displayed():
+        page.answer(ENTER)
+    assert "your yes or no to this question" in page.text("#reason")
     page.dialog("h")
     page.until(lambda: page.all("dialog .result"))
     assert f"not {asked}" in page.text("dialog .result")

@@ -19,7 +19,7 @@ from everylabel.labelling.sources.review import Reviewed, review_given
 from everylabel.labelling.sources.teaching import posterior_of, teach
 from everylabel.labelling.state.types import FREE, REVIEW, ClassSet, Place
 from everylabel.models.thresholds import USUAL, left_out, thresholds
-from everylabel.selection import Pool, select
+from everylabel.selection import Pool, select, select_question
 from everylabel.selection.pool import Where
 from everylabel.selection.pool.features import Scaled
 from everylabel.selection.select import knows_nothing, looks_at_each
@@ -29,6 +29,7 @@ COLD_FROM = 2000  # candidates of the first picks, before any label
 COPIES = 0.95  # cosine similarity above which two items are near copies
 TRIED, FEWEST_TRIED = 300, 60  # candidates if one person labels, and the minimum if many do
 EVALUATED, FEWEST_EVALUATED = 1000, 250  # items that a choice is evaluated on, likewise
+ASKED_FROM = 2000  # items that a yes / no question is chosen from
 DRAWN_FROM = 5000  # items that a check of a class is drawn from
 TRAINED = 1e-6  # tolerance of training
 MANY = 4  # labels changed at once above which retraining an exact model is faster than updates
@@ -285,6 +286,11 @@ class Learner:
         candidates = COLD_FROM if cold and tried <= COLD_FROM else None
         picked = select(pool, strategy, tried, rng, candidates=candidates, **options)  # type: ignore
         return self._apart([int(i) for i in picked], leased, n)
+
+    def pick_question(self, rng: np.random.Generator) -> int | None:
+        """Return the free item with the class whose yes or no is the most informative answer."""
+        some = self.pool.sample(ASKED_FROM, rng)
+        return select_question(self.pool, rng, candidates=some)[0] if len(some) else None
 
     def draw(self, rng: np.random.Generator) -> int | None:
         """Return a free item drawn uniformly at random."""

@@ -87,13 +87,20 @@ export async function exchange(request, said, doing = "Waiting for the server â€
   }
 }
 
+const askNext = () => post("/api/next", { person: state.person, questions: state.multiLabel && state.yesNo });
+
+/** Tells the server whether the next items are chosen for yes / no questions; the item in sight stays. */
+export async function tellMode() {
+  if (state.multiLabel && state.task) await askNext().catch(() => {}); // then the next request tells
+}
+
 /** Shows the server's message, then the current task: another person may have answered meanwhile. */
 async function recover(error) {
   toast(error.message, { problem: true });
   if (!(error instanceof ApiError)) console.error(error);
   if (error.status === 401 || state.looks) return; // other requests would fail, too
   try {
-    take(await insist(() => post("/api/next", { person: state.person }), WAITING));
+    take(await insist(() => askNext(), WAITING));
   } catch (again) {
     toast(again.message, { problem: true });
   }
@@ -229,7 +236,7 @@ export async function start() {
     else {
       await arrive();
       await deliver();
-      take(await insist(() => post("/api/next", { person: state.person }), WAITING));
+      take(await insist(() => askNext(), WAITING));
     }
   } catch (error) {
     await recover(error);
@@ -261,7 +268,7 @@ export async function refresh() {
 }
 
 /** Requests an item after there was none left. */
-export const more = () => exchange(() => insist(() => post("/api/next", { person: state.person }), WAITING));
+export const more = () => exchange(() => insist(() => askNext(), WAITING));
 
 /** Requests the item again after a long absence: its lease may have gone to someone else. */
 export async function renew() {

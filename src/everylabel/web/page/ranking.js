@@ -19,12 +19,10 @@ export function proposed() {
   return best ? { ...best, last: left.length === 1 } : null;
 }
 
-/** The class of an item that the model is least sure of, among those that nobody has answered. */
+/** The class of an item that the model is least sure of: its answer tells most, as all classes have one covariance. */
 function mostUnsure() {
-  const { ask, probabilities } = state.task;
-  const asked = state.classes.find(({ id }) => id === ask);
-  const unsure = ({ id }) => Math.abs((probabilities[id] ?? 0) - 0.5);
-  const best = asked ?? [...state.classes].sort((a, b) => unsure(a) - unsure(b))[0];
+  const unsure = ({ id }) => Math.abs((state.task.probabilities[id] ?? 0) - 0.5);
+  const best = [...state.classes].sort((a, b) => unsure(a) - unsure(b))[0];
   return best ? { ...best, last: false } : null;
 }
 

@@ -28,6 +28,7 @@ const WHY = {
   typiclust: "Why this one: it is typical of many items, and none like it has an answer yet",
   random: "Why this one: drawn at random",
   review: "Why this one: the label that it came with is probably wrong",
+  question: "Why this one: your yes or no to this question tells the model most",
   left: "Nothing else is left: this one was passed over before",
 };
 

@@ -2,7 +2,7 @@
 //
 // The model learns from a "no", and the page proposes the next class for the same item. Random checks, which hide the
 // guess, and items without a guess show all classes, and a line says why. Keys of classes work as usual.
-import { canAnswer, label, labelSet, noneOfThese, ruleOut } from "./actions.js";
+import { canAnswer, label, labelSet, noneOfThese, ruleOut, tellMode } from "./actions.js";
 import { announce, breakable, byId, make, memory, percent, setText } from "./dom.js";
 import { missed } from "./missed.js";
 import { proposed } from "./ranking.js";
@@ -56,6 +56,7 @@ export function toggleYesNo() {
   state.yesNo = !state.yesNo;
   memory.set("yes-no", state.yesNo ? "yes" : null);
   changed("guess");
+  tellMode();
   announce(state.yesNo ? `Yes or no. ${question() || noProposal()}` : "All classes are shown.");
 }
 

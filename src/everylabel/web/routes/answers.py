@@ -18,6 +18,7 @@ from everylabel.web.bodies import (
     LabelBody,
     LeaveBody,
     ManyBody,
+    NextBody,
     PersonBody,
     SentBody,
     SetBody,
@@ -35,9 +36,9 @@ def answers(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api")
 
     @router.post("/next", responses=problems())
-    async def next_item(body: PersonBody) -> dict[str, Any]:
+    async def next_item(body: NextBody) -> dict[str, Any]:
         """Return the person's item: the one leased to them, or the best to ask next."""
-        return await wrap_future(service.next(body.person))
+        return await wrap_future(service.next(body.person, body.questions))
 
     @router.post("/label", responses=problems(404, 409))
     async def label(body: LabelBody) -> dict[str, Any]:
