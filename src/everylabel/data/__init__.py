@@ -1,4 +1,4 @@
-"""A user's own data: one value `Items`, one reader a format; `read_items` is all a user needs."""
+"""Reading a user's own data: one reader per format, each returning `Items`; users call `read_items`."""
 
 from everylabel.data.items import Items
 from everylabel.data.read import read_items

@@ -1,4 +1,4 @@
-"""Where downloads and embeddings are kept between runs."""
+"""The cache folder of downloads and embeddings."""
 
 import os
 from pathlib import Path
@@ -9,12 +9,12 @@ from everylabel.core.errors import EverylabelError
 
 
 def cache_folder() -> Path:
-    """Return the folder of downloads and embeddings: $EVERYLABEL_CACHE or the platform's own."""
+    """Return the cache folder: $EVERYLABEL_CACHE or the platform's default."""
     return Path(os.environ.get("EVERYLABEL_CACHE") or user_cache_path("everylabel", appauthor=False))
 
 
 def make_folder(path: Path) -> Path:
-    """Return a folder that exists, or say why it cannot."""
+    """Create a folder if needed and return it; an error says why it cannot be created."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

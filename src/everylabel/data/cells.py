@@ -1,4 +1,4 @@
-"""Cells of a table, a data frame or a dataset as text, and columns that are read when asked for."""
+"""Cells of a table, a data frame or a dataset as text, and columns that are read lazily."""
 
 import json
 from abc import abstractmethod
@@ -16,21 +16,21 @@ def is_missing(value: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """Return a cell as text; nothing is an empty text."""
+    """Return a cell as text; "" for a missing value."""
     if is_missing(value):
         return ""
     return valid(value if isinstance(value, str) else str(value))
 
 
 def written(value: Any) -> str:
-    """Return a cell as text; what is nested as JSON."""
+    """Return a cell as text, nested values as JSON."""
     if not isinstance(value, dict | list):
         return text_of(value)
     return valid(json.dumps(value, ensure_ascii=False, default=text_of))  # times, bytes
 
 
 def valid(text: str) -> str:
-    """Return a text that can be written and sent: half a character (a lone surrogate) is a question mark."""
+    """Return a text that can be encoded: each lone surrogate (half a character) becomes a question mark."""
     try:
         text.isascii() or text.encode()
     except UnicodeEncodeError:
@@ -39,13 +39,13 @@ def valid(text: str) -> str:
 
 
 def label_of(value: Any) -> str:
-    """Return a label as text: 1.0, which a column with gaps makes of 1, is "1" again."""
+    """Return a label as text; 1.0 becomes "1", since a column with gaps turns 1 into 1.0."""
     whole = isinstance(value, (float, np.floating)) and value.is_integer()
     return str(int(value)) if whole else text_of(value)
 
 
 class ReadColumn(Sequence[Any]):
-    """A column whose values are of one type, which is known before any is read: int, float or str."""
+    """A lazily read column whose type is known before any value is read: int, float or str."""
 
     type: type
 

@@ -14,7 +14,7 @@ from everylabel.core.errors import EverylabelError, counted, listed, nearest
 from everylabel.data.cells import label_of
 
 UNLABELLED = -1
-LOOKED_AT = 12  # new names of which others are looked for that they may have been meant to be
+LOOKED_AT = 12  # new names that are compared with existing ones, to detect typing errors
 MOST_CLASSES = 1000
 LONGEST_NAME = 200
 OPTIONS = ": check --label-column, --import-label-column or --classes"
@@ -22,7 +22,7 @@ Names = tuple[str, ...]
 
 
 def clean_name(name: str, hint: str = OPTIONS) -> str:
-    """Return a class's name with single spaces, or say what is wrong with it and, by a hint, what to do."""
+    """Return a class name with single spaces; an error says what is wrong and, by the hint, what to do."""
     clean = " ".join(name.split())
     if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
         raise EverylabelError(
@@ -41,7 +41,7 @@ def check_class_count(names: Sequence[str]) -> None:
 
 
 def check_classes(classes: Sequence[str] | None) -> Names | None:
-    """Return the class names a user passed, without white space around them, or say what is wrong."""
+    """Return the class names that a user passed, stripped of white space; an error says what is wrong."""
     if classes is None:
         return None
     names = () if isinstance(classes, str) else tuple(label_of(name).strip() for name in classes)
@@ -51,13 +51,13 @@ def check_classes(classes: Sequence[str] | None) -> Names | None:
 
 
 NOT_A_NUMBER = ("nan", "NaN")
-MISSING = {"none", "null", "na", "n/a", "<na>", "nil", "-", "?"}  # may be no label, may be a class
+MISSING = {"none", "null", "na", "n/a", "<na>", "nil", "-", "?"}  # a missing label or a class
 
 
 def label_numbers(raw: Iterable[Any], known: Names | None, notes: list[str]) -> tuple[np.ndarray, Names]:
-    """Return class numbers and class names; stray white space is taken off, counted and noted.
+    """Return class numbers and class names; stray white space is removed, counted and noted.
 
-    An empty cell is no label, and so is "nan", which pandas writes for one, unless a class is called so.
+    An empty cell means no label. So does "nan", which pandas writes for one, unless a class has this name.
     """
     texts = [label_of(label) for label in raw]
     clean = [text.strip() for text in texts]
@@ -83,12 +83,12 @@ def label_numbers(raw: Iterable[Any], known: Names | None, notes: list[str]) -> 
 
 
 def no_labels(n: int) -> np.ndarray:
-    """Return the labels of items that have none."""
+    """Return the labels of n unlabelled items."""
     return np.full(n, UNLABELLED, dtype=np.int64)
 
 
 def meant(new: Iterable[str], known: Iterable[str]) -> str:
-    """Return what new classes were probably meant to be, and how they go again; "" if they are like none."""
+    """Return a hint on existing classes that new ones resemble, and how to merge them; "" without any."""
     there = [*known]
     near = [(nearest(name, there), name) for name in islice(new, LOOKED_AT)]
     pairs = [f"{one!r} in place of {name!r}" for one, name in near if one and not _only_numbered(one, name)]
@@ -96,15 +96,15 @@ def meant(new: Iterable[str], known: Iterable[str]) -> str:
 
 
 def _only_numbered(one: str, other: str) -> bool:
-    """Return whether names differ by their numbers alone, as "level 1" and "level 2"."""
+    """Return whether names differ only in their numbers, as "level 1" and "level 2"."""
     return re.sub(r"\d+", "", one) == re.sub(r"\d+", "", other)
 
 
-KEYS = "0123456789abijklortvwy"  # the page's shortcuts have the other letters
+KEYS = "0123456789abijklortvwy"  # the page's shortcuts use the other letters
 
 
 class ClassList(NamedTuple):
-    """Names in order, if any are given, and what a file has of them, by name."""
+    """Class names in order, if given, and their details from a file, by name."""
 
     names: list[str] | None
     descriptions: dict[str, str]
@@ -118,7 +118,7 @@ class _Row(NamedTuple):
 
 
 def class_list(given: str | None, encoding: str | None = None) -> ClassList:
-    """Return the classes that a person names, one by one or in a file."""
+    """Return the classes from a comma-separated list or a CSV file."""
     if given is None:
         return ClassList(None, {}, {})
     try:
@@ -149,7 +149,7 @@ def class_list(given: str | None, encoding: str | None = None) -> ClassList:
 
 
 def column_list(given: str | None) -> list[str] | None:
-    """Return the columns that are named; none of them for "none", None for all."""
+    """Return comma-separated column names as a list; [] for "none", None for all columns."""
     if given is None or given == "none":
         return None if given is None else []
     try:

@@ -1,7 +1,7 @@
-"""What a content is known by: one short hash of a text, of an image's path and size, of a row of numbers.
+"""Digests that identify content: a short hash of a text, of an image's path and size, of a row of numbers.
 
 Rows of numbers are hashed many at a time, by a sum with random factors, so that a large file costs little. A
-dataset's arrays, which never change, have one hash in all, over shape, type and some rows.
+dataset's arrays, which never change, have a single hash over shape, type and some rows.
 """
 
 import hashlib
@@ -14,14 +14,14 @@ from typing import Any, overload
 
 import numpy as np
 
-SAMPLED = 64  # rows of features that are hashed in all
-LARGEST_HASHED = 2**26  # bytes of a file; a larger one is known by its path, time and size
-AT_A_TIME = 16_384  # rows whose own hashes are computed together
-SIZE, DIGITS = 16, frozenset("0123456789abcdef")  # of a hash as text
+SAMPLED = 64  # rows of features in a single hash of all
+LARGEST_HASHED = 2**26  # bytes of a file; a larger file is identified by path, time and size
+AT_A_TIME = 16_384  # rows hashed together
+SIZE, DIGITS = 16, frozenset("0123456789abcdef")  # length and characters of a hash as text
 
 
 class Digests(Sequence[str]):
-    """Hashes of 16 digits, eight bytes each; what is none of ours, as a test has it, lies in a list."""
+    """A compact sequence of hashes of 16 digits, eight bytes each; other strings are kept in a list."""
 
     def __init__(self, digests: Iterable[str] | np.ndarray) -> None:
         if isinstance(digests, Digests):
@@ -35,13 +35,13 @@ class Digests(Sequence[str]):
             self._held = np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64) if ours else some
 
     def noted(self) -> str | list[str]:
-        """Return what is written down of them: one text, or a list where they are not ours."""
+        """Return the stored form: one text of all hashes, or a list if some have another form."""
         held = self._held
         return held if isinstance(held, list) else held.astype(">u8").tobytes().hex()
 
     @classmethod
     def of_noted(cls, noted: str | Sequence[str]) -> "Digests":
-        """Return the hashes that were written down."""
+        """Return hashes from their stored form."""
         if isinstance(noted, str):
             return cls(np.frombuffer(bytes.fromhex(noted), ">u8").astype(np.uint64))
         return cls(noted)
@@ -80,7 +80,7 @@ def text_digests(texts: Iterable[str]) -> Digests:
 
 
 def image_digests(paths: Iterable[Any], names: Iterable[str]) -> Digests:
-    """Return a hash of each image's name and size; of one that is no file, of its name."""
+    """Return a hash of each image's name and file size; of the name only if it is not a file."""
     pairs = zip(paths, names, strict=True)
     return Digests([_hash(f"{name}\0{_size(path)}".encode()) for path, name in pairs])
 
@@ -96,7 +96,7 @@ def row_digests(features: np.ndarray) -> Digests:
 
 
 def row_hashes(features: np.ndarray) -> np.ndarray:
-    """Return a hash of each row: the sum over its 8-byte words of word times random odd number, mod 2^64."""
+    """Return a hash of each row: the sum of its 8-byte words, each times a random odd number, mod 2^64."""
     size = features.dtype.itemsize * features.shape[1]
     words = -(-size // 8)
     factors = np.random.default_rng(0).integers(2**64, size=words, dtype=np.uint64) | np.uint64(1)
@@ -110,12 +110,12 @@ def row_hashes(features: np.ndarray) -> np.ndarray:
 
 
 def spread(start: int, stop: int, most: int = SAMPLED) -> np.ndarray:
-    """Return places of rows that stand for those from `start` up to `stop` in a digest: spread evenly."""
+    """Return up to `most` evenly spread row numbers from `start` up to, not including, `stop`."""
     return np.unique(np.linspace(start, stop - 1, min(most, stop - start)).astype(np.int64))
 
 
 def features_digest(features: np.ndarray, places: Sequence[int] | None = None) -> str:
-    """Return one hash over shape, type and rows that are spread evenly, of all or in some places."""
+    """Return one hash over shape, type and evenly spread rows; of the rows in `places` if given."""
     n = len(features) if places is None else len(places)
     rows = spread(0, n)
     some = np.ascontiguousarray(features[rows if places is None else np.asarray(places)[rows]])
@@ -124,7 +124,7 @@ def features_digest(features: np.ndarray, places: Sequence[int] | None = None) -
 
 
 def content_digest(content: Any) -> str:
-    """Return a hash of an image's content: all bytes of a file, or the pixels; UNREADABLE's of all else."""
+    """Return a hash of an image's content: a file's bytes or an array's pixels; UNREADABLE for all else."""
     if isinstance(content, np.ndarray):
         return _hash(f"{content.shape} {content.dtype.str}".encode() + content.tobytes())
     try:
@@ -139,7 +139,7 @@ def content_digest(content: Any) -> str:
 @lru_cache(maxsize=100_000)
 def _file_digest(path: Path, changed: int, size: int) -> str:
     with open(path, "rb", opener=_without_waiting) as file:
-        if not _is_plain(os.fstat(file.fileno())):  # another one by now
+        if not _is_plain(os.fstat(file.fileno())):  # replaced since the check
             return UNREADABLE
         if size > LARGEST_HASHED:
             return _hash(f"{path} {changed} {size}".encode())
@@ -147,12 +147,12 @@ def _file_digest(path: Path, changed: int, size: int) -> str:
 
 
 def _is_plain(about: os.stat_result) -> bool:
-    """Return whether it is a file with content; a pipe or a file of /proc may never come to an end."""
+    """Return whether it is a regular, non-empty file; reading a pipe or a file of /proc may never end."""
     return stat.S_ISREG(about.st_mode) and about.st_size > 0
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe that nobody writes to is open at once, too."""
+    """Open a file without blocking, even if it is a pipe without a writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 

@@ -1,4 +1,4 @@
-"""How an item is shown: its text, its picture, its fields; one class for each kind of content."""
+"""How the page shows an item: text, picture and fields; one class for each kind of content."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,16 @@ from everylabel.data.cells import label_of, written
 from everylabel.data.digests import bytes_digest, content_digest
 from everylabel.data.media import SMALL_SIDE, Picture, image_bytes, png, read_picture, shown_image
 
-Columns = Mapping[str, Sequence[Any]]  # of fields, one value an item
+Columns = Mapping[str, Sequence[Any]]  # field name -> one value per item
 SHORT = 300  # characters of a text in a list
 LONGEST_FIELD = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class Display:
-    """What the page shows of item i; every field has one entry an item: a sequence, an array, columns."""
+    """Base class: the displayed form of items; each sequence, array or column has one entry per item."""
 
-    what: ClassVar[str]  # an item is, in words
+    what: ClassVar[str]  # the kind of item, in words
 
     @abstractmethod
     def item(self, i: int) -> dict[str, Any]:
@@ -39,23 +39,23 @@ class Display:
         )
 
     def digest(self, i: int) -> str:
-        """Return a hash of the content of the item's image, so that no other is taken for it."""
+        """Return a hash of the content of the item's image, to detect a changed image."""
         return ""
 
     def file(self, i: int) -> Path | None:
-        """Return the file that the item's image lies in, if it is one."""
+        """Return the path of the item's image; None if it is not a file."""
         return None
 
     def home(self) -> Path | None:
-        """Return the folder that images are expected in, if they are too many to be looked at."""
+        """Return the folder that must contain all images, if there are too many to check each; else None."""
         return None
 
     def only(self, keep: Sequence[int]) -> Self:
-        """Return what is shown of some items."""
+        """Return the display of the items at these positions."""
         return replace(self, **{one.name: _some(getattr(self, one.name), keep) for one in fields(self)})
 
     def followed_by(self, others: "Display", n: int, m: int) -> Self:
-        """Return what is shown of these n items and then of m others of the same kind."""
+        """Return the display of these n items followed by m others of the same kind."""
         pairs = ((one.name, getattr(self, one.name), getattr(others, one.name)) for one in fields(self))
         return replace(
             self,
@@ -83,14 +83,14 @@ class Texts(Display):
 
 @dataclass(frozen=True, eq=False)
 class Pictures(Display):
-    """Images in memory: PIL images, arrays of pixels, the bytes of files; paths among them."""
+    """Images in memory: PIL images, arrays of pixels or the bytes of files; some may be paths."""
 
     images: Sequence[Any]
     names: Sequence[str]
     columns: Columns = field(default_factory=dict)
 
     def item(self, i: int) -> dict[str, Any]:
-        size = getattr(self.images[i], "size", None)  # of a PIL image
+        size = getattr(self.images[i], "size", None)  # PIL images have one
         small = isinstance(size, tuple) and min(size) < SMALL_SIDE
         return shown_item(None, image=True, pixelated=small, fields=fields_of(self.columns, i))
 
@@ -109,7 +109,7 @@ class Pictures(Display):
 
 @dataclass(frozen=True, eq=False)
 class Images(Pictures):
-    """Image files, by their paths, read when they are asked for: these and no others."""
+    """Image files given by path, read on request."""
 
     def picture(self, i: int) -> Picture:
         return read_picture(self.images[i])
@@ -120,7 +120,7 @@ class Images(Pictures):
 
 @dataclass(frozen=True, eq=False)
 class Pixels(Display):
-    """Pictures that are arrays: (n, h, w) grey or (n, h, w, 3), 8 bits."""
+    """Pictures as one array of 8 bits: (n, h, w) grey or (n, h, w, 3) RGB."""
 
     pixels: np.ndarray
     names: Sequence[str]
@@ -140,7 +140,7 @@ class Pixels(Display):
 
 @dataclass(frozen=True, eq=False)
 class Rows(Display):
-    """Rows of features that only have fields, or nothing but their number."""
+    """Rows of features, shown by their fields or, without any, by their number."""
 
     names: Sequence[str]
     columns: Columns = field(default_factory=dict)
@@ -157,7 +157,7 @@ class Rows(Display):
 def shown_item(
     text: str | None, *, image: bool = False, pixelated: bool = False, fields: list[list[str]] | None = None
 ) -> dict[str, Any]:
-    """Return an item as the page takes it."""
+    """Return an item in the form that the page expects."""
     return {"text": text, "image": image, "pixelated": pixelated, "fields": fields or []}
 
 
@@ -168,17 +168,17 @@ def fields_of(columns: Columns, i: int) -> list[list[str]]:
 
 
 def _field(value: Any) -> str:
-    """Return a field as text: a number as a label would have it, what is nested as exports have it."""
+    """Return a field as text: numbers as in labels, nested values as in exports."""
     return written(value) if isinstance(value, dict | list) else label_of(value)
 
 
 def some_rows(columns: Columns, keep: Sequence[int]) -> dict[str, list[Any]]:
-    """Return some rows of columns."""
+    """Return the rows `keep` of all columns."""
     return {name: [column[i] for i in keep] for name, column in columns.items()}
 
 
 def joined_columns(some: Columns, others: Columns, n: int, m: int) -> Columns:
-    """Return the columns of n rows and then of m others; None where a row has no such column."""
+    """Concatenate the columns of n rows and of m others; None where a row lacks a column."""
     return {
         name: [*some.get(name, [None] * n), *others.get(name, [None] * m)]
         for name in dict.fromkeys([*some, *others])

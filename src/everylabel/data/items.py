@@ -1,7 +1,7 @@
-"""`Items`: the content of a source, wherever it was read from; every reader returns one.
+"""`Items`: the content of a source; every reader returns one.
 
-Ids of items are kept in their order, with the position of each. Texts that other programs send by themselves
-follow the items of the source.
+`IdList` holds the ids in order, with the position of each. Texts that other programs send follow the items of
+the source.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from everylabel.data.digests import text_digests
 from everylabel.data.display import Columns, Display, Rows, Texts, joined_columns, some_rows
 
 LONGEST_ID = 1000  # characters
-BLOCK = 2**20  # labels that are looked at together
+BLOCK = 2**20  # labels scanned at a time
 Some = TypeVar("Some", bound="Items")
 MOST_FIELDS = 12  # shown beside a text
 
@@ -60,7 +60,7 @@ class IdList(Sequence[str]):
             return False
         return self._ids == (other._ids if isinstance(other, IdList) else list(other))
 
-    __hash__ = None  # type: ignore[assignment]  # it grows
+    __hash__ = None  # type: ignore[assignment]  # mutable: it grows
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self):,})"
@@ -121,12 +121,12 @@ class _Numbers(Mapping[str, int]):
 
 
 def id_list(ids: Sequence[str]) -> IdList:
-    """Return ids with their positions, for those that only read them: an `IdList` is returned itself."""
+    """Return ids as an `IdList`, for reading only: an `IdList` is returned itself, not copied."""
     return ids if isinstance(ids, IdList) else IdList(ids)
 
 
 def stored_ids(ids: Sequence[str]) -> int | list[str]:
-    """Return ids as they are stored: n stands for the ids "0" to "n - 1"."""
+    """Return the stored form of ids; the number n stands for the ids "0" to "n - 1"."""
     n = len(ids)
     if n and (isinstance(ids, Numbered) or all(map(str.__eq__, ids, map(str, range(n))))):
         return n
@@ -140,26 +140,26 @@ def ids_from_stored(stored: int | Sequence[str]) -> Sequence[str]:
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Own data, one entry an instance in all of its lists.
+    """A user's data; all sequences have one entry per item.
 
     items : texts, image paths, pixels (n, h, w[, 3]), or rows of features (n, d)
     kind : "text", "image" or "features"; "table" for a data frame that is to be embedded
-    ids : what a log calls each, unique: its own id, or its number, at the time when it was first seen
+    ids : unique ids in the log: the item's own id, or its row number when it was first seen
     labels : class numbers into `classes`; -1 where there is no label
-    own_ids : the source's own ids, unique; None where it has none
-    id_column : where it has them
-    rows : the place of each in the source, from 0; None for what was sent; empty: as they stand
-    sent : how many, at the end, came by themselves and are in no source
-    columns : the source's own columns, as they are
-    skipped : names of what was left out
-    features : (n, d) if the source has them; else the items are to be embedded
-    display : what the page shows of each
-    digests : one hash an item, or one in all for a dataset's arrays; see `changes.compare`
+    own_ids : the source's own unique ids; None if it has none
+    id_column : the column of these ids
+    rows : row number of each item in the source, from 0; None for sent items; empty if 0, 1, 2 ...
+    sent : number of items, at the end, that other programs sent and that are not in the source
+    columns : the source's own columns, unchanged
+    skipped : names of items that were left out
+    features : (n, d) if the source has them; else the items must be embedded
+    display : how the page shows each item
+    digests : one hash per item, or a single one for a dataset's arrays; see `source_diff.compare`
     truth : true labels of a dataset, or None; never shown, for `everylabel simulate`
-    notes : what was chosen or cleaned, to be told
-    advice : what a person who labels could do another way
-    chosen : options that nobody gave
-    anew : nobody has labelled them, and they were others last time: what was learned from those is forgotten
+    notes : messages for the user on what was chosen or cleaned
+    advice : suggestions for the user
+    chosen : options that were chosen automatically
+    anew : the items differ from last time and have no labels: forget what embedders learned from the old ones
     """
 
     items: Any
@@ -191,7 +191,7 @@ class Items:
 
     @property
     def labelled(self) -> list[int]:
-        """The places of the items that have a label; found block by block, since they may be very many."""
+        """Positions of the labelled items; found block by block, to save memory."""
         starts = range(0, len(self.labels), BLOCK)
         return [
             int(start + i)
@@ -200,21 +200,21 @@ class Items:
         ]
 
     def row(self, i: int) -> int | None:
-        """Return the place of an item in the source, from 0; None if it is in none."""
+        """Return an item's row number in the source, from 0; None if it was sent."""
         return self.rows[i] if len(self.rows) else i
 
     def some(self, places: Sequence[int]) -> Any:
-        """Return what lies in these places."""
+        """Return the content at these positions."""
         content = self.items
         return content[list(places)] if isinstance(content, np.ndarray) else [content[i] for i in places]
 
     def known_as(self, i: int) -> str:
-        """Return what people know an item by: its own id, or its place in the source."""
+        """Return an item's name for people: its own id or its row number in the source."""
         row = self.row(i)
         return self.own_ids[i] if self.own_ids is not None else self.ids[i] if row is None else str(row)
 
     def without(self, gone: Sequence[int]) -> Self:
-        """Return the items but for those in these places, which count as skipped; classes stay."""
+        """Return the items except those at these positions, which count as skipped; classes stay."""
         if not len(gone):
             return self
         out = set(gone)
@@ -246,7 +246,7 @@ class Items:
         return replace(plain.without(range(n - self.sent, n)), skipped=self.skipped)
 
     def followed_by(self, others: "Items") -> Self:
-        """Return these items and then others of the same kind, which have no features."""
+        """Return these items followed by others of the same kind; the result has no features."""
         classes = tuple(dict.fromkeys([*self.classes, *others.classes]))
         here, there = self.renamed_to(classes), others.renamed_to(classes)
         n, m = len(self.ids), len(others.ids)
@@ -269,7 +269,7 @@ class Items:
         )
 
     def renamed_to(self, classes: Sequence[str]) -> np.ndarray:
-        """Return the labels as numbers into other classes, which hold all of these."""
+        """Return the labels as numbers into `classes`, which must contain all of the current ones."""
         if tuple(classes) == self.classes or not self.labelled:
             return self.labels
         number = {name: i for i, name in enumerate(classes)}
@@ -277,20 +277,20 @@ class Items:
         return np.asarray(to[self.labels])
 
     def renamed(self, names: Sequence[str | None]) -> "Items":
-        """Return the items with each class named anew: names that become one are one, None is no class."""
+        """Return the items with renamed classes: equal names are merged, None removes the labels."""
         classes = tuple(dict.fromkeys(name for name in names if name is not None))
         if classes == self.classes:
             return self
         number: dict[str | None, int] = {None: UNLABELLED, **{name: i for i, name in enumerate(classes)}}
-        to = np.array([*(number[name] for name in names), UNLABELLED])  # -1, no label, stays so
+        to = np.array([*(number[name] for name in names), UNLABELLED])  # -1 (no label) stays -1
         truth = None if self.truth is None else to[self.truth]
         labels = to[self.labels] if self.labelled else self.labels
         return replace(self, classes=classes, labels=labels, truth=truth)
 
 
 def unique_ids(ids: Sequence[str]) -> Sequence[str]:
-    """Return the ids, or say which occur more than once, or are too long to be asked for."""
-    if isinstance(ids, IdList):  # which are
+    """Return the ids; refuse ids that occur twice or are too long."""
+    if isinstance(ids, IdList):  # unique already
         return ids
     long = next((i for i, name in enumerate(ids) if len(name) > LONGEST_ID), None)
     if long is not None:
@@ -309,7 +309,7 @@ def unique_ids(ids: Sequence[str]) -> Sequence[str]:
 
 
 class Sent(NamedTuple):
-    """A text, what the log calls it, and columns beside it."""
+    """A text sent by another program, with its id in the log and further columns."""
 
     id: str
     text: str
@@ -317,12 +317,12 @@ class Sent(NamedTuple):
 
     @classmethod
     def of(cls, text: str, name: str | None, fields: Mapping[str, Any]) -> "Sent":
-        """Return a text by its own name, or by one that its content tells: sent again, it is the same."""
+        """Return a text with its own id or an id from its hash: sent again, it is the same item."""
         return cls(name or f"sent-{text_digests([text])[0]}", text, fields)
 
 
 def with_sent(items: Some, sent: Sequence[Sent], text_column: str | None) -> Some:
-    """Return a source's items and then those that were sent; a row whose own id was sent is left out."""
+    """Return a source's items followed by the sent ones; a row whose own id was sent is left out."""
     if not sent:
         return items
     rest, notes = not_sent(items, {one.id for one in sent}), items.notes
@@ -336,13 +336,13 @@ def with_sent(items: Some, sent: Sequence[Sent], text_column: str | None) -> Som
 
 
 def not_sent(items: Some, taken: Container[str]) -> Some:
-    """Return items but for those whose own ids were sent."""
+    """Return the items except those whose own ids are in `taken`."""
     twice = [i for i, name in enumerate(items.own_ids or ()) if name in taken]
     return replace(items.without(twice), skipped=items.skipped)
 
 
 def sent_items(sent: Sequence[Sent], like: Items, text_column: str | None) -> Items:
-    """Return what was sent as items beside others, whose columns they have."""
+    """Return sent texts as items to append to `like`, whose text and id columns they fill."""
     texts, ids = [one.text for one in sent], [one.id for one in sent]
     names = list(dict.fromkeys(name for one in sent for name in one.fields))
     columns: dict[str, list[Any]] = {name: [one.fields.get(name) for one in sent] for name in names}
@@ -365,7 +365,7 @@ def sent_items(sent: Sequence[Sent], like: Items, text_column: str | None) -> It
 
 
 def _shown(like: Items, names: Iterable[str]) -> list[str]:
-    """Return the fields that are shown: those that others have, and new ones while there is room."""
+    """Return the fields to show: those that `like` shows, and new ones up to MOST_FIELDS in all."""
     there = list(like.display.columns) if isinstance(like.display, Texts) else []
     new = [name for name in names if name not in like.columns]
     return [name for name in names if name in there] + new[: max(0, MOST_FIELDS - len(there))]

@@ -1,7 +1,7 @@
-"""Label columns of several classes per item: lists in a cell, JSON lists, or a column of 0 and 1 a class.
+"""Multi-label columns: lists in a cell, JSON lists, or one column of 0 and 1 per class.
 
-Each distinct answer of such a column is one entry of `Items.classes`, written as JSON: a list of the classes
-that an item has, or an object of 1 and 0 if not all classes were answered.
+Each distinct answer of such a column is one entry of `Items.classes`, written as JSON: a list of the item's
+classes, or an object of 1 and 0 if not all classes were answered.
 """
 
 import json
@@ -16,19 +16,19 @@ from everylabel.data.cells import is_missing, label_of
 from everylabel.data.classes import UNLABELLED, Names, clean_name
 
 SEPARATOR = ";"
-SEPARATORS = ";|,"  # that a list may have where nobody has named one
+SEPARATORS = ";|,"  # possible separators if none is given
 YES, NO = ("1", "true", "yes", "y", "x"), ("0", "false", "no", "n", "")
 
 
 class Named(NamedTuple):
-    """Classes that an item has and has not, by name; absent None: all others."""
+    """Names of an item's present and absent classes; absent=None means all others."""
 
     present: list[str]
     absent: list[str] | None = None
 
 
 def list_text(cell: Any, separator: str = SEPARATOR) -> str:
-    """Return a cell that holds classes as JSON; "" if it is empty, "[]" for a list without any."""
+    """Return the classes in a cell as JSON; "" for an empty cell, "[]" for an empty list."""
     if isinstance(cell, np.ndarray):
         cell = cell.tolist()
     if not isinstance(cell, list | tuple | set):
@@ -45,7 +45,7 @@ def list_text(cell: Any, separator: str = SEPARATOR) -> str:
 
 
 def indicator_text(cells: Mapping[str, Any]) -> str:
-    """Return a row of columns of 0 and 1, one a class, as JSON; "" if all are empty."""
+    """Return a row of 0 and 1, one column per class, as JSON; "" if all cells are empty."""
     said = {name: _is_there(name, value) for name, value in cells.items() if not is_missing(value)}
     known = {clean_name(name): int(there) for name, there in said.items() if there is not None}
     if not known:
@@ -65,7 +65,7 @@ def _is_there(name: str, value: Any) -> bool | None:
 
 
 def names_in(text: str) -> Named:
-    """Return the classes of a label: of JSON those inside, of any other text the one of that name."""
+    """Return the classes of a label: parsed if it is JSON, else the one class of that name."""
     found = _json(text)
     if isinstance(found, list):
         return Named([str(name) for name in found])
@@ -75,18 +75,18 @@ def names_in(text: str) -> Named:
 
 
 def is_list(text: str) -> bool:
-    """Return whether a label stands for several classes, or none."""
+    """Return whether a label is the JSON of a multi-label answer."""
     return isinstance(_json(text), list | dict)
 
 
 def class_names_in(labels: Iterable[str]) -> list[str]:
-    """Return all classes of labels, in the order in which they come up."""
+    """Return all class names in labels, in order of first appearance."""
     found = (names_in(text) for text in labels)
     return list(dict.fromkeys(name for one in found for name in (*one.present, *(one.absent or ()))))
 
 
 def label_sets(texts: Iterable[str], known: Names | None) -> tuple[np.ndarray, Names]:
-    """Return numbers and the distinct answers that they stand for; classes that are not known are refused."""
+    """Return label numbers and the distinct answers that they index; refuse classes outside `known`."""
     labels = list(texts)
     there = sorted({text for text in labels if text})
     names = class_names_in(there)
@@ -99,7 +99,7 @@ def label_sets(texts: Iterable[str], known: Names | None) -> tuple[np.ndarray, N
 
 
 def odd_labels(labels: Sequence[str]) -> list[str]:
-    """Return a note if a column of one class per item seems to hold lists."""
+    """Return notes if a single-label column seems to hold lists, else []."""
     notes = []
     counts = Counter(label for label in labels if label)
     for separator in SEPARATORS:
@@ -127,7 +127,7 @@ def _json(text: str) -> Any:
 
 
 def _json_list(text: str) -> list[Any] | None:
-    """Return a list that a cell holds as JSON, or as Python prints one."""
+    """Return the list in a cell, written as JSON or as Python prints it; None if it is not a list."""
     found = _json(text)
     if found is None and text.startswith("[") and text.endswith("]"):
         found = _json(text.replace("'", '"'))

@@ -1,4 +1,4 @@
-"""Images of any kind (paths, PIL images, pixels, bytes): telling, opening, comparing and showing them."""
+"""Images of any kind (paths, PIL images, pixels, bytes): detecting, opening, comparing and showing them."""
 
 import hashlib
 import io
@@ -14,13 +14,13 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from everylabel.core.errors import EverylabelError
 from everylabel.data.cells import is_missing
 
-# what is opened, whatever a file is called; for others Pillow may run a program (PostScript)
+# allowed formats, whatever a file is called; for others Pillow may run a program (PostScript)
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM", "AVIF", "HEIF", "JPEG2000", "ICO")
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 
 
 def is_image(item: Any) -> bool:
-    """Return whether an item is an image for sure: a Path, a PIL image, pixels, or the bytes of a file."""
+    """Return whether an item is certainly an image: a Path, a PIL image, pixels, or the bytes of a file."""
     return (
         isinstance(item, Path | bytes)
         or hasattr(item, "convert")
@@ -29,7 +29,7 @@ def is_image(item: Any) -> bool:
 
 
 def are_paths(items: list[Any]) -> bool:
-    """Return whether strings are paths of images: all have the suffix of one, and the first is there."""
+    """Return whether strings are image paths: all have an image suffix, and the first file exists."""
     endings = tuple(SUFFIXES)
     if not items or not all(isinstance(item, str) and item.lower().endswith(endings) for item in items):
         return False
@@ -40,13 +40,13 @@ def are_paths(items: list[Any]) -> bool:
 
 
 def is_plain_file(path: Path) -> bool:
-    """Return whether a path is a file with content; a pipe or a file of /proc may never come to an end."""
+    """Return whether a path is a regular, non-empty file; reading a pipe or a file of /proc may never end."""
     about = path.stat()
     return stat.S_ISREG(about.st_mode) and about.st_size > 0
 
 
 def open_image(item: Any) -> Any | None:
-    """Return an RGB PIL image, fully decoded; None if it is broken or not there."""
+    """Return an RGB PIL image, fully decoded; None if it is broken or missing."""
     if is_missing(item):
         return None
     try:
@@ -56,11 +56,11 @@ def open_image(item: Any) -> Any | None:
             return None
         return opened_image(item).convert("RGB")
     except (OSError, ValueError, TypeError, SyntaxError, Image.DecompressionBombError):
-        return None  # Pillow tells a broken file in all these ways
+        return None  # Pillow's errors for a broken file
 
 
 def opened_image(item: Any) -> Any:
-    """Return an image of a path or of a file's bytes, not decoded yet; a PIL image as it is."""
+    """Open a path or a file's bytes as an image without decoding it; return a PIL image unchanged."""
     if isinstance(item, bytes):
         item = io.BytesIO(item)
     if not isinstance(item, (str, Path, io.BytesIO)):
@@ -70,14 +70,14 @@ def opened_image(item: Any) -> Any:
 
 
 def unpacked_image(value: Any) -> Any:
-    """Return an image out of what a table keeps it in: Hugging Face has a dict of bytes and path."""
+    """Return the image in a table's cell; Hugging Face stores a dict of bytes and path."""
     if isinstance(value, dict) and not {"bytes", "path"}.isdisjoint(value):
         value = value.get("bytes") or (Path(value["path"]) if value.get("path") else None)
     return bytes(value) if isinstance(value, bytearray | memoryview) else value
 
 
 def why_unreadable(item: Any) -> str:
-    """Return, in brackets, why an image cannot be opened, where that is plain."""
+    """Return in brackets the reason why an image cannot be opened, if it is known."""
     if not isinstance(item, (str, Path, bytes)):
         return ""
     try:
@@ -99,7 +99,7 @@ def why_unreadable(item: Any) -> str:
 
 
 def image_bytes(item: Any) -> bytes:
-    """Return what tells one image from another: the file's bytes, or size and pixels."""
+    """Return bytes that identify an image: the file's bytes, or size and pixels."""
     if isinstance(item, (str, Path)):
         try:
             return Path(item).read_bytes() if is_plain_file(Path(item)) else b"unreadable"
@@ -118,18 +118,18 @@ def image_bytes(item: Any) -> bytes:
     return f"{item.mode}{item.size}".encode() + item.tobytes()
 
 
-with suppress(ImportError):  # photos of telephones, if the library is there
+with suppress(ImportError):  # HEIF photos of phones, if the library is installed
     from pillow_heif import register_heif_opener
 
     register_heif_opener()
 
 Picture = tuple[bytes, str]  # the bytes and their media type
 
-LONGEST_SIDE = 1600  # pixels; a larger picture is made smaller
+LONGEST_SIDE = 1600  # pixels; a larger picture is scaled down
 LARGEST_FILE = 200 * 2**20  # bytes
-MOST_PIXELS = 100_000_000  # of a picture that must be decoded in full: some 400 MB of memory
-KEPT = 64  # pictures that were made smaller, for the next who asks
-SMALL_SIDE = 64  # pixels below which a picture is drawn with hard edges
+MOST_PIXELS = 100_000_000  # of a picture that must be fully decoded: some 400 MB of memory
+KEPT = 64  # cache size: converted pictures
+SMALL_SIDE = 64  # pixels; smaller pictures are drawn with hard edges
 _STARTS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -140,7 +140,7 @@ _STARTS = (
 
 
 def read_picture(path: Path) -> Picture:
-    """Return an image file as a browser shows it; what is no image is refused, whatever its name."""
+    """Return an image file in a form for browsers; refuse a file that is not an image, whatever its name."""
     try:
         if not path.is_file():
             raise EverylabelError(f"image {str(path)!r} is not there any more; put it back, or skip this one")
@@ -159,7 +159,7 @@ def read_picture(path: Path) -> Picture:
 
 
 def shown_image(item: Any, name: str) -> Picture:
-    """Return an image in memory as a browser shows it: a path, a file's bytes, a PIL image or pixels."""
+    """Return an image (path, file's bytes, PIL image or pixels) in a form for browsers."""
     if isinstance(item, str | Path):
         return read_picture(Path(item))
     if isinstance(item, bytes):
@@ -173,10 +173,10 @@ def shown_image(item: Any, name: str) -> Picture:
 
 
 def shown(data: bytes, name: str) -> Picture:
-    """Return the bytes of an image file, as they are or, if a browser needs that, converted."""
+    """Return an image file's bytes for a browser, converted if necessary."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a large image, of odd metadata
+            warnings.simplefilter("ignore")  # warnings about large images and odd metadata
             return _kept(data)
     except Exception as error:  # Pillow tells a broken file in many ways
         raise EverylabelError(
@@ -186,7 +186,7 @@ def shown(data: bytes, name: str) -> Picture:
 
 
 def media_type(data: bytes) -> str | None:
-    """Return the type of an image that every browser shows, told from its first bytes."""
+    """Return the media type by the first bytes, if every browser can show it; else None."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((media for start, media in _STARTS if data.startswith(start)), None)
@@ -203,18 +203,18 @@ _made: dict[bytes, Picture] = {}
 
 
 def _kept(data: bytes) -> Picture:
-    """Return a picture for a browser; what had to be made is kept for a while."""
+    """Return a picture for a browser; conversions are cached."""
     key = hashlib.blake2b(data, digest_size=16).digest()
     found = _made.pop(key, None) or _converted(data, media_type(data))
     if found[0] is not data:
-        _made[key] = found  # as the latest
+        _made[key] = found  # most recently used
         for oldest in list(_made)[:-KEPT]:
             _made.pop(oldest, None)
     return found
 
 
 def _converted(data: bytes, media: str | None) -> Picture:
-    """Return the image itself if it is small and of a known type, else a smaller JPEG or a PNG."""
+    """Return the image unchanged if it is small and of a known type, else a smaller JPEG or a PNG."""
     with opened_image(data) as image:
         if media is not None and max(image.size) <= LONGEST_SIDE:
             return data, media

@@ -1,7 +1,7 @@
-"""A user's own data, from whatever it is kept in: `read` for the commands, `read_items` for the library.
+"""Read a user's own data: `read` for the commands, `read_items` for the library.
 
-One reader a format, in `readers/`; each returns `Items`. Sources that are embedded row by row are read by
-`read_rows`. A dataset by its name gives its training items, with the true labels that a simulation needs.
+`readers/` has one reader per format; each returns `Items`. `read_rows` reads sources that are embedded row by
+row. A dataset's name gives its training items, with the true labels that a simulation needs.
 """
 
 import os
@@ -32,10 +32,10 @@ TABLES, ARRAYS = table.SUFFIXES, arrays.SUFFIXES
 
 
 def read(source: Any, options: Options, *, plain: bool = False) -> Items:
-    """Return what a source holds.
+    """Return the items of a source.
 
-    source : a file, a folder, a dataset's name, which is no full path, or what is in memory
-    plain : without columns to show, with the labels that a folder or an .npz file has, as `read_items` does
+    source : a file, a folder, a dataset's name, or data in memory
+    plain : as `read_items`: no columns to show, and the labels of a folder or an .npz file without asking
     """
     if not isinstance(source, str | os.PathLike):
         return read_memory(source, options, plain=plain)
@@ -56,7 +56,7 @@ def read(source: Any, options: Options, *, plain: bool = False) -> Items:
 
 
 def check_show(source: Path, options: Options) -> None:
-    """Refuse a table to show beside what is seen by itself."""
+    """Refuse --show for a source that is not features: its items are shown themselves."""
     if options.show is not None and source.suffix.lower() not in ARRAYS:
         raise EverylabelError(f"--show goes with a .npy or .npz file of features; source is {str(source)!r}")
 
@@ -86,13 +86,13 @@ def read_items(
     label_column, id_column : str, optional
         Columns of labels (empty: not labelled yet) and of unique names.
     encoding : str, optional
-        Of a text file that is not UTF-8.
+        Encoding of a text file that is not UTF-8.
     classes : sequence of str, optional
         The class names in the order of their numbers; a label outside them is an error. None keeps the
         order of a dataset's ClassLabel or of an .npz file's `classes`, and sorts the labels elsewhere.
     long_rows : {"join", "cut"}, optional
-        What to do with rows of a CSV file that have more cells than its header: take the cells too many for a
-        part of the last one, or leave them out. None refuses them.
+        How to treat rows of a CSV file that have more cells than its header: join the surplus cells to the
+        last one, or cut them off. None refuses such rows.
 
     Examples
     --------
@@ -124,17 +124,17 @@ def read_items(
         items = _readable(items)
     for note in items.notes:
         _warn(note)
-    if items.skipped and options.classes is None:  # classes are those of the items that are left
+    if items.skipped and options.classes is None:  # only classes of the remaining items
         used = set(items.labels.tolist())
         items = items.renamed([name if i in used else None for i, name in enumerate(items.classes)])
     return items
 
 
 def read_rows(source: Path, options: Options, *, whole: bool = True) -> Items:
-    """Return what is to be embedded, every row of a file in its place; texts are read when they are used.
+    """Return the items to embed, one for each row of a file; texts are read lazily.
 
-    Without a column of texts or images the whole table is, or (whole=False) the one column that looks like
-    it, if there is one; of a folder, the images that can be read.
+    Without a named column of texts or images, all columns are embedded or, with whole=False, the one column
+    that looks like texts or images, if there is one. A folder gives its readable images.
     """
     table.wanted_columns(options)
     if source.is_dir():
@@ -158,7 +158,7 @@ def read_rows(source: Path, options: Options, *, whole: bool = True) -> Items:
 
 
 def dataset_name(name: str) -> str:
-    """Return a dataset's name as it is known, or say what a source can be."""
+    """Return the catalogue's name of a dataset; an error lists what a source can be."""
     key = dataset_key(name)
     if key is None:
         raise EverylabelError(
@@ -169,16 +169,16 @@ def dataset_name(name: str) -> str:
 
 
 def _beside(path: Path) -> str:
-    """Return what there is of nearly that name, as the end of a sentence."""
+    """Return files with similar names, as the end of a sentence."""
     try:
         near = nearest(path.name, (each.name for each in path.parent.iterdir()))
-    except (OSError, ValueError):  # no folder, or a name that none can have
+    except (OSError, ValueError):  # not a folder, or an invalid name
         near = None
     return "" if near is None else f"; did you mean {str(path.with_name(near))!r}?"
 
 
 def _readable(items: Items) -> Items:
-    """Return the images that can be opened, and their classes; a warning counts and lists the others."""
+    """Return the readable images and their classes; a warning counts and lists the others."""
     broken = [i for i, image in enumerate(items.items) if open_image(image) is None]
     names = [str(items.items[i]) for i in broken]
     if broken:
@@ -193,7 +193,7 @@ def _warn(text: str) -> None:
 
 
 def read_named(name: str, options: Options) -> Items:
-    """Return a dataset's training split, whose true labels are known; nothing is downloaded."""
+    """Return a dataset's training split with its true labels; nothing is downloaded."""
     found = _digits() if name == "digits" else _training_split(name, options.model)
     if options.classes is not None and options.classes != found.classes:
         raise EverylabelError(f"--classes is for own data; {name} has {listed(list(found.classes), 12)}")
@@ -219,7 +219,7 @@ def _digits() -> Items:
 
 
 def _training_split(name: str, model: str | None) -> Items:
-    """Return the training items; of texts that came as features, the model that made them, unless given."""
+    """Return the training items; for texts stored as features, `model` defaults to the one that made them."""
     data = read_dataset(name, download=False)
     split = data.train
     content = split.items if split.items is not None else _official(name, split.labels)
@@ -240,7 +240,7 @@ def _training_split(name: str, model: str | None) -> Items:
 
 
 def _official(name: str, labels: np.ndarray) -> Any:
-    """Return the items of a dataset whose features came from a file, if its official files are there too."""
+    """Return the items of a dataset whose features are in a file, if its official files exist; else None."""
     place = Path(os.environ.get("EVERYLABEL_DATA", "")) / "official" / name
     if not place.is_dir():
         return None

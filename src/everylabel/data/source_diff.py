@@ -1,8 +1,8 @@
-"""The difference between a source and the rows that a project's log knows: which row is which.
+"""The difference between a source and the rows in a project's log.
 
-A row is known by its own id where the source has ids, else by its content: moved rows are found again. Rows
-with the same content are told apart by their order. A row with other content counts as changed, as do rows
-that replace as many others: their labels may not fit any more.
+A row is identified by its own id if the source has ids, else by its content, so that moved rows are found.
+Rows with equal content are distinguished by their order. A row with different content counts as changed, as
+do rows that replace the same number of others: their labels may not fit any more.
 """
 
 import shlex
@@ -20,17 +20,17 @@ from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.digests import Digests, features_digest
 from everylabel.data.items import IdList, Items, Numbered, id_list
 
-NOT_NOTED = "?"  # whether ids were the source's own: versions before did not note it
+NOT_NOTED = "?"  # earlier versions did not record whether ids were the source's own
 
 
 class Known(NamedTuple):
-    """First the rows of the source as it was last time, then those that were gone already.
+    """The recorded rows: the source as it was last time, followed by rows that were missing already.
 
-    keys : what the log calls them, for ever
-    digests : one each, or one in all
-    own_ids : the source's own ids, "" where a row had none; None if it had none at all
-    id_column : where it has them
-    gone : how many, at the end, were gone already
+    keys : permanent ids in the log
+    digests : one per row, or a single one for all
+    own_ids : the source's own ids, "" for a row without one; None if the source had none
+    id_column : the column of these ids
+    gone : number of rows, at the end, that were missing already
     """
 
     keys: Sequence[str]
@@ -45,15 +45,15 @@ class Known(NamedTuple):
         return len(self.digests) == len(self.keys)
 
     def name(self, i: int) -> str:
-        """Return what people know a row by."""
+        """Return a row's name for people: its own id or its id in the log."""
         return self.keys[i] if self.own_ids is None else self.own_ids[i] or self.keys[i]
 
     def knows_ids_of(self, items: Items) -> bool:
-        """Return whether rows can be known by their own ids."""
+        """Return whether the rows can be matched with `items` by their own ids."""
         return self.own_ids is not None and items.own_ids is not None and self.id_column == items.id_column
 
     def resolved(self, items: Items) -> "Known":
-        """Return these rows with own ids, if their keys are such: where that was not noted, contents tell."""
+        """Return the rows with own ids if their keys are such; if not recorded, the contents decide."""
         if self.id_column != NOT_NOTED:
             return self
         own = items.own_ids
@@ -68,7 +68,7 @@ class Known(NamedTuple):
         return self._replace(own_ids=self.keys, id_column=items.id_column)
 
     def renewed(self, items: Items) -> "Known":
-        """Return the rows of a source as it is now, by the log's names, then all that are gone."""
+        """Return the current rows of a source by their ids in the log, followed by all missing rows."""
         items = items.of_source()
         known = self.resolved(items)
         keys = id_list(items.ids)
@@ -88,11 +88,11 @@ class Known(NamedTuple):
         )
 
 
-Found = list[int | None]  # of each new row, the place of the old row that it is
+Found = list[int | None]  # for each new row, the position of the matching old row
 
 
 class ChangedSource(EverylabelError):
-    """A source that is not what was labelled; its text names a command that goes on all the same."""
+    """Raised if a source differs from what was labelled; the message names a command to continue anyway."""
 
     def __init__(self, text: str, command: str = "") -> None:
         super().__init__(text)
@@ -101,14 +101,14 @@ class ChangedSource(EverylabelError):
 
 @dataclass(frozen=True)
 class Change:
-    """Rows that are new, that are gone, and whose content is another one, since last time, by their names.
+    """The names of new, missing and changed rows since last time.
 
-    keys : what the log calls each row that there is now
-    changed_keys : of them, those with other content
-    swapped : how many of these have the content that another id had
-    moved : how many stand elsewhere
-    alike : how many were only told by their order from others of the same content
-    others : how many are known by their number alone, and cannot be those of last time as far as one can tell
+    keys : ids in the log of all current rows
+    changed_keys : ids of the rows with different content
+    swapped : number of changed rows whose content another id had before
+    moved : number of rows in another position
+    alike : number of rows with equal content, distinguished only by their order
+    others : number of rows identified by number alone that seem to differ from last time's
     """
 
     appended: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class Change:
 
     @property
     def only_appended(self) -> bool:
-        """Whether every row that was there is there, as it was."""
+        """Whether all earlier rows are present and unchanged."""
         return not (self.gone or self.changed or self.others)
 
     def __str__(self) -> str:
@@ -145,10 +145,10 @@ class Change:
     def check(
         self, source: str, accept: bool = False, cause: str = "", unlabelled: bool = False
     ) -> str | None:
-        """Return a note on what changed, None if nothing did; raise if labels may not fit any more.
+        """Return a note on the changes, None without any; raise ChangedSource if labels may not fit any more.
 
-        cause : what was another way last time, if it is known
-        unlabelled : nobody has said anything yet, so that nothing can be wrong
+        cause : the option that differs from last time, if known
+        unlabelled : there are no answers yet, so no label can be wrong
         """
         if not self:
             return None
@@ -180,10 +180,9 @@ class Change:
 
 
 def match_rows(old: Sequence[str], new: Sequence[str]) -> Found:
-    """Return for each new row the place of the old row that it is, None if it is none of them.
+    """Return for each new row the position of the matching old row, or None.
 
-    old, new : the ids of the rows, or the digests of their contents; of several that are alike the first is
-    the first of those before, the second the second
+    old, new : ids of the rows, or digests of their contents; equal ones are matched in order, first to first
     """
     left: dict[str, deque[int]] = {}
     for i, name in enumerate(old):
@@ -192,9 +191,9 @@ def match_rows(old: Sequence[str], new: Sequence[str]) -> Found:
 
 
 def compare(known: Known, items: Items, taken: Sequence[str] = ()) -> Change:
-    """Return what changed since rows were noted; nothing did if none were. What was sent never changes.
+    """Return the changes since the rows were recorded; none if there is no record. Sent items never change.
 
-    taken : names that no new row gets, beside those that were sent
+    taken : ids that no new row may get, besides those of sent items
     """
     if isinstance(items.ids, Numbered):
         return _compare_numbered(known, items)
@@ -206,7 +205,7 @@ def compare(known: Known, items: Items, taken: Sequence[str] = ()) -> Change:
 
 
 def _compare_numbered(known: Known, items: Items) -> Change:
-    """Return whether rows that are known by their number alone are others; refuse another number of them."""
+    """Return the change of rows identified by number alone; refuse a different number of rows."""
     if known.keys and known.keys != items.ids:
         raise EverylabelError(_other_rows(len(items.ids), len(known.keys)))
     same = not known.keys or list(known.digests) == list(items.digests)
@@ -255,7 +254,7 @@ def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
 
 
 def _as_it_was(known: Known, items: Items, there: int, by_id: bool) -> bool:
-    """Return whether all rows are what and where they were."""
+    """Return whether all rows are unchanged and in the same order."""
     contents = known.digests[:there] if known.is_of_each else known.digests
     if there != len(items.ids) or Digests(contents) != Digests(items.digests):
         return False
@@ -263,7 +262,7 @@ def _as_it_was(known: Known, items: Items, there: int, by_id: bool) -> bool:
 
 
 def _fill_edited(found: Found, there: int) -> None:
-    """Take a run of new rows that stands where a run of as many old rows stood for these, edited."""
+    """Match a run of new rows with an equally long run of old rows at the same position: they were edited."""
     taken, at = set(found), 0
     while at < len(found):
         end = at
@@ -278,7 +277,7 @@ def _fill_edited(found: Found, there: int) -> None:
 
 
 def _keys(known: Sequence[str], fresh: Sequence[str], found: Found, sent: Sequence[str] = ()) -> list[str]:
-    """Return the log's name of each row: the one it has, or for a new row one that no other ever had."""
+    """Return each row's id in the log: its existing one, or an unused one for a new row."""
     taken, numbers = {*known, *sent}, count(len(known))
     keys = []
     for j, i in enumerate(found):
@@ -291,8 +290,8 @@ def _keys(known: Sequence[str], fresh: Sequence[str], found: Found, sent: Sequen
 
 
 def _moved(places: list[int]) -> int:
-    """Return how many rows stand out of order: all but the longest run of rows that are in it."""
-    ends: list[int] = []  # the smallest last place of a run of each length
+    """Return how many rows are out of order: all except the longest increasing subsequence."""
+    ends: list[int] = []  # smallest last position of an increasing subsequence of each length
     for place in places:
         at = bisect_left(ends, place)
         ends[at : at + 1] = [place]
@@ -309,7 +308,7 @@ def _alike(digests: Sequence[str]) -> int:
 
 
 def _same_arrays(known: Known, items: Items) -> bool:
-    """Return whether arrays with one hash in all are those of last time, or begin with them."""
+    """Return whether arrays with a single hash are the same as last time, or begin with last time's rows."""
     if list(known.digests) == list(items.digests):
         return True
     rows = items.items if items.features is None else items.features
