@@ -9,6 +9,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.label_lists import indicator_text, list_text, names_in, odd_labels
 from everylabel.data.options import Options
 from everylabel.data.readers.table import read_table
+from everylabel.formats import records
+from everylabel.labelling.state.types import ClassSet
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,24 @@ def test_cells_hold_classes(cell: object, names: list[str]) -> None:
 def test_empty_cells_hold_no_answer() -> None:
     assert [list_text(cell) for cell in ("", None, float("nan"), "  ")] == ["", "", "", ""]
     assert names_in("plain name").present == ["plain name"]
+
+
+@pytest.mark.parametrize(
+    ("label", "written"),
+    [
+        (ClassSet.of([0, 2], [1]), "a;c"),
+        (ClassSet.of([], [0, 1, 2]), "[]"),
+        (ClassSet.of([0], [2]), '{"a": 1, "c": 0}'),
+        (ClassSet.of([], [1]), '{"b": 0}'),
+    ],
+)
+def test_a_written_label_reads_back_as_the_same_answer(label: ClassSet, written: str) -> None:
+    classes = ["a", "b", "c"]
+    assert records.named(label, classes) == written
+    present, absent = names_in(list_text(written))
+    others = [name for name in classes if name not in present]
+    assert [classes[i] for i in label.present] == present
+    assert [classes[i] for i in label.absent] == (others if absent is None else absent)
 
 
 def test_columns_of_0_and_1_say_yes_no_or_nothing() -> None:

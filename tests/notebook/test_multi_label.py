@@ -22,9 +22,9 @@ def test_lists_come_in_and_go_out(tmp_path: Path) -> None:
         display=False,
     )
     try:
-        assert [record["label"] for record in session.records[:3]] == ["sport", "money;politics", ""]
+        assert [record["label"] for record in session.records[:3]] == ["sport", "money;politics", "[]"]
         filled = session.to_frame(column="topics")
-        assert [row["topics"] for row in filled[:3]] == ["sport", "money;politics", ""]
+        assert [row["topics"] for row in filled[:3]] == ["sport", "money;politics", "[]"]
         assert session.model.predict_proba(np.zeros((2, session.model.n_features_in_))).shape == (2, 3)
         there = session.predict_proba() >= session.model.thresholds_
         names = ["sport", "money", "politics"]

@@ -37,6 +37,10 @@ def list_text(cell: Any, separator: str = SEPARATOR) -> str:
         text = label_of(cell).strip()
         if not text:
             return ""
+        found = _json(text)
+        if isinstance(found, dict):  # as exports write an answer about some classes
+            known = {clean_name(name): _is_there(name, value) for name, value in found.items()}
+            return json.dumps({name: int(there) for name, there in known.items() if there is not None})
         cell = _json_list(text)
         if cell is None:
             cell = text.split(separator)

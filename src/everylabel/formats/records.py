@@ -45,11 +45,18 @@ def label_records(
 
 
 def named(label: Value, classes: Sequence[str]) -> str:
-    """Return a label by name; several classes stand in one cell: JSON where a name holds the separator."""
+    """Return a label by name; several classes are one text, which `list_text` reads back.
+
+    They are joined by the separator; JSON where a name holds it, where there is no class ("[]"), and where
+    not all classes were answered (an object of 1 and 0).
+    """
     if not isinstance(label, ClassSet):
         return classes[label]
     names = [classes[number] for number in label.present]
-    if any(SEPARATOR in name for name in names):
+    if len(label.present) + len(label.absent) < len(classes):
+        said = dict.fromkeys(names, 1) | {classes[number]: 0 for number in label.absent}
+        return json.dumps(said, ensure_ascii=False)
+    if not names or any(SEPARATOR in name for name in names):
         return json.dumps(names, ensure_ascii=False)
     return SEPARATOR.join(names)
 
@@ -157,5 +164,5 @@ def predicted(probs: np.ndarray, classes: Sequence[str], thresholds: np.ndarray 
         top = int(probs.argmax())
         return classes[top], round(float(probs[top]), 6)
     there = probs >= thresholds
-    label = ClassSet.of(np.flatnonzero(there).tolist())
+    label = ClassSet.of(np.flatnonzero(there).tolist(), range(len(classes)))
     return named(label, classes), round(float(np.where(there, probs, 1.0 - probs).min(initial=1.0)), 6)

@@ -170,7 +170,7 @@ class Chat:
                 break
         raise Unavailable(
             f"--endpoint {self.url!r} does not answer after {self.retries + 1} tries ({why}); expected a "
-            "chat server there: is it running?"
+            "chat server that is running there"
         )
 
     def _read(self, reply: Any, messages: Sequence[Message]) -> Answer:

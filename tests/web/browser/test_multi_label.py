@@ -140,6 +140,28 @@ def test_yes_or_no_asks_one_class_and_saves_a_partial_answer(page: Page, several
     page.close()
 
 
+def test_enter_never_takes_a_proposal_for_the_ticks(page: Page, several: Server) -> None:
+    page.open("enter")
+    page.press(".")
+    while not page.find("#proposal").is_displayed():
+        page.press("n")  # says no; nothing is proposed, and no class is added
+        assert not page.all("dialog[open]")
+        page.answer(ENTER)  # a random check
+    item = page.item
+    assert not page.find("#save").is_displayed()
+    page.press(ENTER)  # nothing in sight would be saved
+    time.sleep(ECHO)
+    assert not page.busy
+    assert page.item == item
+    other = next(name for name in CLASSES if name != page.text("#question strong"))
+    page.press(str(1 + CLASSES.index(other)))
+    page.until(lambda: _ticked(page) == [other])
+    assert page.find("#classes").is_displayed()  # no longer folded away
+    assert page.text("#save") == f"Save: {other} Enter"
+    assert page.answer(ENTER) == item
+    assert _label(several, item) == [CLASSES.index(other)]
+
+
 def test_search_adds_a_class_to_items_and_takes_it_off(page: Page, several: Server) -> None:
     page.open("bulk")
     assert _in_bulk(page, several, off=False) == [[2], [2]]
@@ -188,4 +210,4 @@ def test_the_export_reads_back_as_the_same_labels(several: Server, tmp_path: Pat
         told = {row["row"]: row["label"] for row in csv.DictReader(file)}
     for i, (_, topics) in enumerate(rows()):
         if i < 12:
-            assert sorted(told[str(i)].split(";")) == sorted((topics if topics != "[]" else "").split(";"))
+            assert sorted(told[str(i)].split(";")) == sorted(topics.split(";"))

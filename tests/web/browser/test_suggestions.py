@@ -37,6 +37,10 @@ def test_a_suggestion_is_taken_by_one_key_and_hidden_on_random_checks(
         seen.add(check)
         assert box.is_displayed() != check
         if check:
+            page.press(";")  # there is one, but it is hidden
+            page.until(
+                lambda: page.text("#missed") == "No suggestion is shown here, so that you are not swayed."
+            )
             page.answer("1")
             continue
         assert page.text("#suggestion-text") == f"gpt suggests {Y[int(item)]}, 0.75"

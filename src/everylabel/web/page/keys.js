@@ -3,7 +3,7 @@ import { chooseByDigit, chooseByLetter, focusFilter } from "./answers.js";
 import { dialogOpen, gaveBack, showDialog } from "./dialogs.js";
 import { make, setText } from "./dom.js";
 import { manyClasses, on, state } from "./state.js";
-import { unfold, YES_NO_KEYS, yesNoKey } from "./yes_no.js";
+import { unfold, yesNoKey, yesNoKeys } from "./yes_no.js";
 
 const SHORTCUTS = [
   { keys: ["u", "Backspace"], also: "Ctrl Z", does: "undo", text: "Take the last answer back (any number of times)" },
@@ -48,6 +48,9 @@ function taken(event) {
   return event.target.closest("button, a, summary, .scrolls") !== null;
 }
 
+/** Whether "n" says no, and does not add a class. */
+const noIsKey = () => state.yesNo && !manyClasses();
+
 /** The digit printed on the key: with Shift, or on a French keyboard, the typed character differs. */
 export function digitOf(event) {
   const match = /^(?:Digit|Numpad)([0-9])$/.exec(event.code ?? "");
@@ -77,6 +80,7 @@ function handle(event, run) {
     }
     return;
   }
+  if (key === "n" && noIsKey()) return; // nothing is proposed that it could answer
   const shortcut = SHORTCUTS.find((each) => each.keys.includes(key) && (each.does !== "save" || state.multiLabel));
   if (shortcut) {
     event.preventDefault();
@@ -97,7 +101,7 @@ function drawCaps() {
     const shortcut = SHORTCUTS.find((each) => each.does === button.dataset.do);
     const shown = button.querySelector("kbd");
     if (!shortcut) continue;
-    const key = shortcut.keys.find((each) => each !== "n" || !state.yesNo || manyClasses()); // "n" answers no there
+    const key = shortcut.keys.find((each) => each !== "n" || !noIsKey());
     if (shown) setText(shown, cap(key));
     const letter = /^[a-z]$/.test(key);
     button.setAttribute("aria-keyshortcuts", manyClasses() && letter ? `Shift+${key.toUpperCase()}` : key);
@@ -119,6 +123,6 @@ export function openHelp() {
   const row = (caps, text) => make("div", {}, make("dt", {}, ...caps), make("dd", {}, text));
   const first = row([make("kbd", {}, "1"), " … ", make("kbd", {}, "0")], "Give the class with this key; ⇧ means with Shift");
   const rows = SHORTCUTS.map(({ keys, also, text }) => row(keyCaps(keys, also), text));
-  const plain = YES_NO_KEYS.map(([keys, text]) => row(keys.flatMap((key) => [make("kbd", {}, key), " "]), text));
+  const plain = yesNoKeys().map(([keys, text]) => row(keys.flatMap((key) => [make("kbd", {}, key), " "]), text));
   showDialog("help", "Keys", [make("dl", { className: "key-list" }, first, ...rows, ...plain)]);
 }

@@ -32,6 +32,7 @@ export function accept() {
   const number = accepted();
   if (number !== null && canAnswer()) label(number);
   else if (grouped().length) nothing("The sources suggest different classes: choose one.");
+  else if (["check", "test", "audit"].includes(state.task?.reason)) nothing("No suggestion is shown here, so that you are not swayed.");
   else nothing("There is no suggestion for this item.");
 }
 

@@ -3,6 +3,7 @@ import { canAnswer, labelSet } from "./actions.js";
 import { announce, byId, memory, setText } from "./dom.js";
 import { missed } from "./missed.js";
 import { className, guessShown, on, state } from "./state.js";
+import { unfold } from "./yes_no.js";
 
 let ticked = new Set();
 let of = null; // the item that the ticks belong to
@@ -31,13 +32,14 @@ export function toggle(number) {
     if (state.task) missed();
     return;
   }
+  unfold(); // ticks are to be seen
   if (!ticked.delete(number)) ticked.add(number);
   announce(`${className(number)} ${ticked.has(number) ? "ticked" : "not ticked"}`);
   draw();
 }
 
 export function save() {
-  if (state.multiLabel) labelSet([...ticked]);
+  if (state.multiLabel && byId("save").getClientRects().length) labelSet([...ticked]);
 }
 
 /** Draws ticks and predictions on the buttons, and the answer that Enter would save. */

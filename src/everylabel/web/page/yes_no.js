@@ -11,8 +11,8 @@ import { changed, className, on, shownName, state } from "./state.js";
 const KEYS = { y: yes, Enter: yes, ArrowRight: yes, n: no, ArrowLeft: no, ArrowDown: unfold };
 
 /** The shortcuts in the help. */
-export const YES_NO_KEYS = [
-  [["y", "Enter", "→"], "Yes / no: it is what is proposed"],
+export const yesNoKeys = () => [
+  [state.multiLabel ? ["y", "→"] : ["y", "Enter", "→"], "Yes / no: it is what is proposed"],
   [["n", "←"], "Yes / no: it is not; the next proposal"],
   [["↓"], "Yes / no: all classes, for this item"],
 ];
@@ -47,6 +47,7 @@ export function unfold() {
 export function yesNoKey(event) {
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (event.shiftKey || !KEYS[key] || !proposed()) return false;
+  if (key === "Enter" && state.multiLabel) return false; // it saves the ticks
   if (key.startsWith("Arrow") && event.target.closest?.(".scrolls, .class")) return false; // arrows scroll there
   KEYS[key]();
   return true;
