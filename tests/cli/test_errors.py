@@ -24,6 +24,18 @@ COMMANDS = {
     "backup": ["gone.csv"],
     "predict": ["gone.csv", "--project", "gone.csv"],
     "reproduce": ["fig9"],
+    "compare": ["gone.csv"],
+    "suggest": [
+        "gone.csv",
+        "--endpoint",
+        "http://127.0.0.1:9",
+        "--model",
+        "m",
+        "-o",
+        "x.jsonl",
+        "--classes",
+        "a,b",
+    ],
 }
 
 
@@ -122,9 +134,9 @@ def test_help_has_every_option_whole_at_80_columns(command: str) -> None:
 
 def test_help_lists_every_strategy() -> None:
     from everylabel.cli.options import STRATEGIES as told
-    from everylabel.labelling.views import STRATEGIES
+    from everylabel.labelling.views import OFFERED
 
-    assert told.replace(" or ", ", ").split(", ") == list(STRATEGIES)
+    assert told.replace(" or ", ", ").split(", ") == OFFERED
 
 
 def test_a_port_in_use_is_told_before_anything_is_embedded(tmp_path: Path) -> None:

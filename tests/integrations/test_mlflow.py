@@ -54,7 +54,6 @@ def test_features_in_labels_and_probabilities_out(tmp_path: Path, pyfunc: Any) -
         save_model(clf, tmp_path / "model")
 
 
-@pytest.mark.usefixtures("own_place")
 def test_several_classes_per_item_are_a_list(tmp_path: Path, pyfunc: Any) -> None:
     x, y = digits(300, 4)
     answers = np.stack([y % 2 == 0, y > 1], axis=1)
@@ -67,6 +66,7 @@ def test_several_classes_per_item_are_a_list(tmp_path: Path, pyfunc: Any) -> Non
     assert table["label"].tolist() == right
 
 
+@pytest.mark.usefixtures("own_place")
 def test_model_of_a_project_takes_texts(tmp_path: Path, pyfunc: Any) -> None:
     import pandas as pd
 

@@ -55,7 +55,7 @@ def test_backups_of_a_log_that_is_written_to(
         assert server.client.get("/api/progress")["labelled"] == before
     code, text = run("backup", "digits", "--store", where, "-o", "3.sqlite")
     assert code == 2
-    assert "which is there" in text
+    assert "which exists" in text
 
 
 def test_doctor_tells_and_rebuilds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

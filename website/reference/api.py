@@ -35,7 +35,7 @@ PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "Choosing what to label",
         "everylabel",
         "A pool of instances, and strategies that choose from it; [which one to use](../selection.md).",
-        ("Pool", "select", "strategies", "optimal_batch"),
+        ("Pool", "select", "select_question", "strategies", "optimal_batch"),
     ),
     "data": (
         "Data and features",
@@ -47,7 +47,7 @@ PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "The classifier",
         "everylabel",
         "A scikit-learn estimator that learns label by label, and its file.",
-        ("LaplaceClassifier", "save_classifier", "load_classifier"),
+        ("LaplaceClassifier", "thresholds", "save_classifier", "load_classifier"),
     ),
     "torch": (
         "PyTorch",

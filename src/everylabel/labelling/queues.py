@@ -180,21 +180,22 @@ def _disputed(look: Look, asked: Asked) -> list[Found]:
             tied = [i for i in tied if asked.class_ in of[i]]
         return [Found(i) for i in _latest(look, tied)]
     sure = label_consensus(look, several)
-    least = AGREED if len(sure) >= KNOWN else 0.0
-    doubtful = sorted((p, i) for i, p in sure.items() if i in tied or p < least)
+    doubtful = sorted((p, i) for i, p in sure.items() if i in tied or p < AGREED)
     return [*(Found(i, p) for p, i in doubtful), *(Found(i) for i in _latest(look, tied) if i not in sure)]
 
 
 def label_consensus(look: Look, several: Mapping[int, Sequence[Answer]]) -> dict[int, float]:
     """Return each label's probability, given all answers and a model that was not trained on the item.
 
+    Fewer than KNOWN items with several answers say too little about people's reliability: none is returned.
+
     several : answers to items with two or more of them
     """
     said = {i: {a.person: a.value for a in given} for i, given in several.items()}
     items = [i for i in said if look.labels.get(i) in said[i].values()]
     classes = sorted({value for i in items for value in said[i].values()})
-    if len(classes) < 2:
-        return dict.fromkeys(items, 1.0)
+    if len(classes) < 2 or len(items) < KNOWN:
+        return {}
     people = sorted({person for i in items for person in said[i]})
     column = {value: j for j, value in enumerate(classes)}
     votes = np.full((len(items), len(people)), ABSENT)

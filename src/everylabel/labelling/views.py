@@ -46,6 +46,7 @@ STRATEGIES = {
     "random": "Random: no choice at all; the fair baseline, and the right one for a test set.",
 }
 assert set(STRATEGIES) - {REVIEW} <= {strategy["name"] for strategy in known_strategies()}
+OFFERED = [name for name in STRATEGIES if name != REVIEW]  # in any project
 NO_CLASS = -1  # in place of a class's number
 AHEAD = 3  # candidates for the next item; a label may change them
 Reply = dict[str, Any]
@@ -77,7 +78,7 @@ class Views:
 
         def look() -> Reply:
             titles = []
-            offered = [name for name in STRATEGIES if name != REVIEW or GIVEN in self.state.suggestions]
+            offered = STRATEGIES if GIVEN in self.state.suggestions else OFFERED
             for name, text in ((name, STRATEGIES[name]) for name in offered):
                 title, _, rest = text.partition(": ")
                 titles.append({"name": name, "title": title, "sentence": rest[0].upper() + rest[1:]})

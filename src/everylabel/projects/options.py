@@ -20,7 +20,7 @@ from everylabel.data.classes import ClassList, column_list
 from everylabel.data.label_lists import SEPARATOR
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.state.types import REVIEW
-from everylabel.labelling.views import STRATEGIES
+from everylabel.labelling.views import OFFERED, STRATEGIES
 from everylabel.projects.arrivals import read_watched
 from everylabel.projects.labelled import check_labelled, joined_before
 from everylabel.projects.project import Project
@@ -194,7 +194,7 @@ def check_port(port: Any) -> int:
 
 def _strategy(value: Any) -> str:
     if not isinstance(value, str) or value not in STRATEGIES:
-        raise EverylabelError(f"--strategy is {value!r:.80}; expected one of {', '.join(STRATEGIES)}")
+        raise EverylabelError(f"--strategy is {value!r:.80}; expected one of {', '.join(OFFERED)}")
     return value
 
 

@@ -45,6 +45,8 @@ def in_ties(scores: np.ndarray, tie: float) -> np.ndarray:
 class Part(PoolView):
     """The instances of some shards as a pool that strategies can score."""
 
+    multi_label = False  # refused for pools in shards
+
     def __init__(self, numbers: LocalLogits, binary: bool, start: int) -> None:
         self.numbers, self.binary, self.start = numbers, binary, start
         self.state = np.zeros(numbers.n, np.int8)

@@ -119,7 +119,7 @@ def select_question(
     >>> i, c = el.select_question(el.Pool(x[:1000], several, labelled_idx=np.arange(100), labels=answers))
     """
     check_view(pool, PoolView)
-    if not pool.posterior.multi_label:
+    if not pool.multi_label:
         raise EverylabelError(
             f"pool has likelihood {pool.posterior.likelihood!r}, where an instance has one class; expected "
             "'bernoulli' or 'bernoulli_per_class'"
@@ -202,7 +202,7 @@ def looks_at_each(strategy: str, pool: PoolView) -> bool:
 def knows_nothing(pool: PoolView) -> bool:
     """Return whether the model cannot separate classes: no label yet, or labels of one of k > 2 classes."""
     mean = to_numpy(pool.posterior.mean)
-    if pool.n_classes < 3 or pool.posterior.multi_label:
+    if pool.n_classes < 3 or pool.multi_label:
         return not np.any(mean)
     # after labels of one class only, all other classes have equal weights: at most two values per row
     close = 1e-9 * max(float(np.abs(row).max()) for row in mean[[0, -1]])

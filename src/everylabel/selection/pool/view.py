@@ -88,6 +88,11 @@ class PoolView(Protocol):
     def n_classes(self) -> int:
         return self.posterior.n_classes
 
+    @property
+    def multi_label(self) -> bool:
+        """Whether an item may have several classes."""
+        return self.posterior.multi_label
+
     def placed(self, *places: Where) -> np.ndarray:
         """Return the sorted instances that are in one of these states."""
         wanted = self.state == places[0]
@@ -110,13 +115,11 @@ class PoolView(Protocol):
     def probs(self, idx: Any = None) -> np.ndarray:
         """Return the class probabilities (n, k) at the mean; for a multi-label posterior by sigmoids."""
         f = self.logits(idx)
-        return np.asarray(
-            LIKELIHOODS[self.posterior.likelihood].link(f) if self.posterior.multi_label else softmax(f)
-        )
+        return np.asarray(LIKELIHOODS[self.posterior.likelihood].link(f) if self.multi_label else softmax(f))
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
         """Return p_first - p_second (n,); with several classes per item the least |p_c - (1 - p_c)|."""
-        if self.posterior.multi_label:
+        if self.multi_label:
             return np.tanh(0.5 * np.abs(self.logits(idx)).min(axis=1))
         probs = np.partition(self.probs(idx), -2, axis=1)
         return probs[:, -1] - probs[:, -2]

@@ -78,7 +78,7 @@ def get(strategy: str | Strategy | Score) -> Strategy:
 
 def check_labels_of(strategy: Strategy, pool: PoolView) -> None:
     """Raise if a built-in strategy does not support several classes per item and the pool has them."""
-    if pool.posterior.multi_label and STRATEGIES.get(strategy.name) is strategy and not strategy.multi_label:
+    if pool.multi_label and STRATEGIES.get(strategy.name) is strategy and not strategy.multi_label:
         known = ", ".join(repr(each.name) for each in _ALL if each.multi_label)
         raise EverylabelError(
             f"strategy is {strategy.name!r}, which is for one class per item, and this pool's items may have "

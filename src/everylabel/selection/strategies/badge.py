@@ -43,7 +43,7 @@ def draw(weights: np.ndarray, taken: list[int], rng: np.random.Generator) -> int
 
 def _residuals(pool: PoolView, idx: np.ndarray) -> np.ndarray:
     r = pool.probs(idx).astype(np.float64)
-    if pool.posterior.multi_label:  # predicted are all classes with a probability above 1/2
+    if pool.multi_label:  # predicted are all classes with a probability above 1/2
         return r - (r > 0.5)
     r[np.arange(len(r)), r.argmax(axis=1)] -= 1.0
     return r

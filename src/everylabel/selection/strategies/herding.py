@@ -96,7 +96,7 @@ def _unsureness(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray
     variances = np.einsum("nd,nd->n", rows @ shared_cov(pool.posterior).astype(pool.dtype), rows)
     spread = np.sqrt(1.0 + math.pi / 8 * np.maximum(variances, 0.0))
     f = pool.logits(idx) / spread[:, None]
-    if pool.posterior.multi_label:
+    if pool.multi_label:
         small = np.exp(-np.abs(f))
         return np.asarray(np.sum(small / (1.0 + small) ** 2, axis=1), pool.dtype)  # sum_c p_c (1 - p_c)
     top, probs = np.partition(softmax(f), -2, axis=1), pool.probs(idx)

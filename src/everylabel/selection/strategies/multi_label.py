@@ -35,9 +35,7 @@ def information(logits: np.ndarray, variances: np.ndarray) -> np.ndarray:
 def class_wise(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
     """Return the score class_wise of the module docstring."""
     labels = np.asarray(pool.labels[pool.labelled_idx])
-    if pool.posterior.multi_label:
-        counts = np.nansum(labels, axis=0)
-    else:
-        counts = np.bincount(labels, minlength=pool.n_classes)
+    several = pool.multi_label
+    counts = np.nansum(labels, axis=0) if several else np.bincount(labels, minlength=pool.n_classes)
     p = pool.probs(idx)
     return np.asarray((p * (1.0 - p)) @ (1.0 / (1.0 + counts)))

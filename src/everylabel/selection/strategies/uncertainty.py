@@ -15,7 +15,7 @@ def least_confident(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
 
 def entropy(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
     """Return -sum_y p_y log p_y; with several classes per item the sum of the classes' binary entropies."""
-    if pool.posterior.multi_label:
+    if pool.multi_label:
         f = pool.logits(idx)
         return np.sum(np.logaddexp(0.0, f) - pool.probs(idx) * f, axis=1)
     log_probs = log_softmax(pool.logits(idx))
