@@ -80,14 +80,15 @@ def test_every_command_is_in_the_readme() -> None:
 
 
 def test_the_page_of_results_is_true() -> None:
-    told = index.PAGE.read_text() == index.page()
-    assert told, "docs/results/README.md is not true: run `make results-index` and commit it"
+    current = index.PAGE.read_text() == index.page()
+    assert current, "docs/results/README.md is not true: run `make results-index` and commit it"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_figures_on_a_page_name_the_version_that_made_them(page: Path) -> None:
+    folder = "" if page.parent == index.FOLDER else "results/"
     for paragraph in re.split(r"\n\s*\n", page.read_text()):
-        for name in set(re.findall(r"results/([\w-]+)\.json", paragraph)):
+        for name in set(re.findall(rf"\]\([./]*{folder}([\w-]+)\.json", paragraph)):
             made = [version(one) for one in records(index.FOLDER / f"{name}.json").values()]
             assert any(one in paragraph for one in made), (
                 f"{page.name} shows figures of {name}.json, which was made by {made}: bring them up to date "
