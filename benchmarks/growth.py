@@ -52,7 +52,7 @@ class Office:
 
     def __init__(self, desk: Desk, labels: np.ndarray) -> None:
         self.desk, self.labels, self.rng = desk, labels, np.random.default_rng(0)
-        self.service = Service(desk, lambda i: {"id": str(i)})
+        self.service = Service(desk, lambda item: {"id": item})
         self.has: dict[str, str | None] = {f"person {i}": None for i in range(PEOPLE)}
         for person in self.has:
             self._take(person, self.service.next(person).result())

@@ -39,7 +39,7 @@ def served(
         state, _ = bring_up_to_date(store, ids, classes=data.classes, settings=settings, names=taught)
         desk = Desk(Rows(ids, data.x), store, state, taught)
         with closing(store), closing(desk):
-            yield from _labelled(Service(desk, lambda i: {"id": ids[i]}), data, prepared, stops)
+            yield from _labelled(Service(desk, lambda item: {"id": item}), data, prepared, stops)
 
 
 def _encoder(classes: Sequence[str], names: np.ndarray) -> Encoder:

@@ -38,7 +38,7 @@ def service(
         bring_up_to_date(store, ids, classes=classes, settings=settings, names=names)
     desk = Desk(Rows(ids, features, ready=True), store, names=names)
     try:
-        yield Service(desk, lambda i: {"id": ids[i]})
+        yield Service(desk, lambda item: {"id": item})
     finally:
         desk.close()
         store.close()

@@ -46,7 +46,7 @@ def named(path: Path, classes: Sequence[str] = WORDS, **settings: Any) -> Iterat
     names = ClassNames(ENCODER, path.with_suffix(".npz"))
     bring_up_to_date(store, IDS, classes=classes, settings=settings, names=names)
     desk = Desk(Rows(IDS, PREPARED.features, ready=True, given=PREPARED.scaling), store, names=names)
-    made = Service(desk, lambda i: {"id": IDS[i]})
+    made = Service(desk, lambda item: {"id": item})
     try:
         yield made
     finally:
@@ -277,7 +277,7 @@ def test_description_by_people_outlives_the_file(tmp_path: Path) -> None:
     given = {"classes": WORDS, "descriptions": {"river": "water"}}
     bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]
     desk = Desk(Rows(IDS, PREPARED.features, ready=True), store)
-    Service(desk, lambda i: {"id": IDS[i]}).classes.change("me", 0, description="sowing").result()
+    Service(desk, lambda item: {"id": item}).classes.change("me", 0, description="sowing").result()
     desk.close()
     bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]
     bring_up_to_date(store, IDS, classes=WORDS, descriptions={"engine": "harvest"})

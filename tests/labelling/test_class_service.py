@@ -103,10 +103,10 @@ def test_the_order_is_shown_and_exported_and_the_model_does_not_move(tmp_path: P
         assert {item: shot.classes[j] for item, j in shot.labels.items()} == {
             item: str(c) for item, c in made.state.labels.items()
         }
-        page = made.views.predictions(None, 0, 5).result()
-        assert page.classes == shot.classes
-        probs = made.desk.learner.pool.probs(np.array([made.state.position[name] for name in page.ids]))
-        np.testing.assert_allclose(np.concatenate(list(page.blocks())), probs[:, ::-1], atol=1e-6)
+        page = made.views.predictions(None, 0, 5)
+        assert page["classes"] == shot.classes
+        probs = made.desk.learner.pool.probs(np.array([made.state.position[name] for name in page["ids"]]))
+        np.testing.assert_allclose(page["probabilities"], probs[:, ::-1], atol=1e-6)
         counts = {each["id"]: each["predicted"] for each in made.views.progress("me")["classes"]}
         guesses = made.views.guesses()
         assert counts == {c: int(np.sum(guesses == c)) for c in range(1, 10)}

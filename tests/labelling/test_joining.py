@@ -34,7 +34,7 @@ def growing(path: Path, here: int = FIRST, **settings: object) -> Iterator[Servi
         bring_up_to_date(store, COMING[:here], classes=CLASSES, settings=settings, features=RAW[:here])
         desk = Desk(Rows(COMING[:here], RAW[:here]), store)
         try:
-            yield Service(desk, lambda i: {"id": desk.ids[i]})
+            yield Service(desk, lambda item: {"id": item})
         finally:
             desk.close()
     finally:

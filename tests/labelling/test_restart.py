@@ -95,7 +95,7 @@ def cached(folder: Path) -> Iterator[Service]:
     state, _ = bring_up_to_date(store, IDS, classes=CLASSES, features=FEATURES, snapshots=snapshots)
     desk = Desk(Rows(IDS, FEATURES, ready=True), store, state, mean=snapshots.mean())
     try:
-        yield Service(desk, lambda i: {"id": IDS[i]})
+        yield Service(desk, lambda item: {"id": item})
         snapshots.save(desk)
     finally:
         desk.close()

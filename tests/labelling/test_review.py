@@ -39,7 +39,7 @@ def reviewing(path: Path, check_every: int = 0) -> Iterator[Service]:
     )
     desk = Desk(Rows(IDS, FEATURES, ready=True), store)
     try:
-        yield Service(desk, lambda i: {"id": IDS[i]})
+        yield Service(desk, lambda item: {"id": item})
     finally:
         desk.close()
         store.close()

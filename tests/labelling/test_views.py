@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.labelling import progress, queues
+from everylabel.labelling import progress, views
 from tests.labelling.desks import FEATURES, IDS, N, label, service, truth
 
 
 def pages(made: Any, limit: int, after_each: Any) -> list[str]:
     """Return the ids of all pages of predictions."""
-    page = made.views.predictions(None, 0, limit).result()
-    ids = list(page.ids)
-    while page.after is not None:
+    page = made.views.predictions(None, 0, limit)
+    ids = list(page["ids"])
+    while page["after"] is not None:
         after_each()
-        page = made.views.predictions(page.after, 0, limit).result()
-        ids += page.ids
+        page = made.views.predictions(page["after"], 0, limit)
+        ids += page["ids"]
     return ids
 
 
@@ -28,42 +28,33 @@ def test_pages_of_predictions_hold_all_that_has_no_label(tmp_path: Path) -> None
         for limit in (1, 50, N - 7, N):
             found = pages(made, limit, lambda: None)
             assert found == [item for item in IDS if item not in items]
-        page = made.views.predictions(None, 5, 3).result()
-        assert page.ids == found[5:8]
-        assert page.total == N - 7
-        logits = made.desk.learner.pool.logits([made.views.position(item) for item in page.ids])
+        page = made.views.predictions(None, 5, 3)
+        assert page["ids"] == found[5:8]
+        assert page["total"] == N - 7
+        logits = made.desk.learner.pool.logits([made.views.position(item) for item in page["ids"]])
         odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-        np.testing.assert_allclose(
-            np.concatenate(list(page.blocks())), odds / odds.sum(axis=1, keepdims=True), atol=1e-5
-        )
+        np.testing.assert_allclose(page["probabilities"], odds / odds.sum(axis=1, keepdims=True), atol=1e-5)
 
 
 def test_predictions_share_out_what_is_of_no_class_as_exports_do(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         items = label(made, 12)
         made.none_of_these("me", items[0]).result()
-        page = made.views.predictions(None, 0, 20).result()
-        rows = np.concatenate(list(page.blocks()))
+        page = made.views.predictions(None, 0, 20)
+        rows = np.array(page["probabilities"])
         assert rows.shape == (20, 10)
         np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-4)
 
 
-def test_pages_are_small_and_made_in_blocks_where_classes_are_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_are_small_where_classes_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with service(tmp_path / "log") as made:
         label(made, 7)
-        whole = made.views.predictions(None, 0, N).result()
-        monkeypatch.setattr(queues, "MOST_NUMBERS", 400)
-        monkeypatch.setattr(queues, "AT_ONCE", 150)
-        assert pages(made, N, lambda: None) == whole.ids
-        page = made.views.predictions(None, 0, N).result()
-        assert len(page.ids) == 40  # of ten classes
-        assert [len(block) for block in page.blocks()] == [15, 15, 10]
-        rows = np.concatenate(list(whole.blocks()))
-        np.testing.assert_array_equal(np.concatenate(list(page.blocks())), rows[:40])
-        label(made, 3)
-        assert np.array_equal(np.concatenate(list(whole.blocks())), rows)  # what came since moves no copy
+        whole = made.views.predictions(None, 0, N)
+        monkeypatch.setattr(views, "MOST_NUMBERS", 400)
+        assert pages(made, N, lambda: None) == whole["ids"]
+        page = made.views.predictions(None, 0, N)
+        assert len(page["ids"]) == 40  # of ten classes
+        assert page["probabilities"] == whole["probabilities"][:40]
 
 
 def test_pages_skip_nothing_while_people_label(tmp_path: Path) -> None:

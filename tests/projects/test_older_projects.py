@@ -139,7 +139,7 @@ def test_people_go_on_where_they_were(folder: Path) -> None:
         assert imported == 0
         assert len(store.read()) == 24
         with closing(Desk(Rows(project.ids, project.features), store)) as desk:
-            service = Service(desk, lambda i: {"id": project.ids[i]})
+            service = Service(desk, lambda item: {"id": item})
             assert service.next("me").result()["next"]["item"] == {"id": "t5"}
             assert service.next("Bob").result()["next"]["item"] == {"id": "t4"}
             assert service.label("me", "t6", 1, key="k1").result()["saved"] == 6  # was sent before

@@ -90,7 +90,7 @@ def labelled(folder: str, n: int) -> list[Any]:
         service.label("me", str(n - 1), 1).result()
         service.undo("me").result()
         service.views.fingerprint().result()
-        service.views.predictions(None, 0, 10).result()
+        service.views.predictions(None, 0, 10)
         assert service.views.progress("me")["classes"]
         assert shown.item(str(n - 1))
         return [service.desk.state, service.desk.learner, shown]

@@ -49,7 +49,7 @@ def service(path: Path, given: Rows) -> Iterator[Service]:
         bring_up_to_date(store, given.ids, classes=CLASSES, settings={"check_every": 7})
     desk = Desk(given, store)
     try:
-        yield Service(desk, lambda i: {"id": desk.ids[i]})
+        yield Service(desk, lambda item: {"id": item})
     finally:
         desk.close()
         desk.learner.close()

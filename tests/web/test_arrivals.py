@@ -93,7 +93,7 @@ def served(path: Path, accept: bool = False, test: str | None = None, **options:
         desk = Desk(Rows(project.ids_here, project.features), store, state)
         stack.callback(desk.close)
         shown = Shown(project.without_features(), allowed=allowed_images(project))
-        service = Service(desk, lambda i: shown.item(desk.ids[i]))
+        service = Service(desk, shown.item)
         assert project.about is not None
         watched = Watched(project.source, project.about.options)
         yield Served(service, Arrivals(desk, store, shown, print, test, watched), shown)

@@ -18,9 +18,15 @@ from everylabel.label_studio.connected import Connected, ConnectOptions, connect
 from everylabel.labelling.model.retrainer import compiling
 from everylabel.projects.features import Progress
 from everylabel.web.access import is_local
-from everylabel.web.app import make_app
 from everylabel.web.downloads import Downloads
-from everylabel.web.server import Server, address_of, bound_socket, one_thread, server_config
+from everylabel.web.server import (
+    Server,
+    address_of,
+    bound_socket,
+    make_app,
+    one_thread,
+    server_config,
+)
 from everylabel.web.tokens import tokens_of
 
 Say = Callable[[str], Any]

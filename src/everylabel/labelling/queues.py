@@ -14,7 +14,7 @@ give .614 and 500 give .86: labels that pile up on a few classes draw the others
 cosine above COPY, 89 % have the same class on Banking-77, 99 % on Clinc-150, 96 % on MPQA.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,8 +42,6 @@ SURE = 0.95  # probability from which near copies are offered; see the module's 
 KNOWN = 20  # items with several answers needed to estimate people's reliability
 AGREED = 0.8  # consensus probability of a label below which it is disputed
 MOST = 25  # near copies shown beside an item: a person can check this many, each with a letter
-MOST_NUMBERS = 10**6  # maximum number of probabilities on a page; with many classes it has fewer rows
-AT_ONCE = 20_000  # probabilities computed at a time
 
 
 class Look(NamedTuple):
@@ -263,34 +261,6 @@ def near_copies(features: np.ndarray | Scaled, item: int) -> list[int]:
     likeness = cosines(features, others, item)
     near = np.flatnonzero(likeness >= COPY)
     return [int(others[i]) for i in near[np.argsort(-likeness[near], kind="stable")]]
-
-
-class Page(NamedTuple):
-    """Unlabelled items, and the model's predictions for them."""
-
-    ids: list[str]
-    classes: list[str]
-    logits: np.ndarray  # (m, columns of the model), a copy
-    link: Callable[[np.ndarray], np.ndarray]  # from logits to probabilities
-    shown: list[int]  # the column of each class
-    total: int  # number of items on all pages
-    after: int | None  # argument to request the next page; None: this is the last
-
-    def blocks(self) -> Iterator[list[list[float]]]:
-        """Yield the probabilities in blocks of rows."""
-        at_once = max(1, AT_ONCE // max(1, self.logits.shape[1]))
-        for start in range(0, len(self.logits), at_once):
-            probs = self.link(self.logits[start : start + at_once, self.shown])
-            yield probs.round(6).tolist()
-
-    def about(self) -> dict[str, Any]:
-        """Return all fields except the probabilities."""
-        return {"ids": self.ids, "classes": self.classes, "total": self.total, "after": self.after}
-
-
-def rows_of_page(limit: int, n_columns: int) -> int:
-    """Return the number of rows of a page: at most `limit`, fewer with many columns."""
-    return max(1, min(limit, MOST_NUMBERS // max(1, n_columns)))
 
 
 class LabelCheck(NamedTuple):

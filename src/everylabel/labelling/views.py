@@ -15,7 +15,7 @@ from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.quality.accuracy import FEWEST, FEWEST_OF_CLASS, Interval
 from everylabel.labelling.quality.assessment import LeftOut
-from everylabel.labelling.queues import MOST, SURE, LabelCheck, Look, Page, near_copies, rows_of_page
+from everylabel.labelling.queues import MOST, SURE, LabelCheck, Look, near_copies
 from everylabel.labelling.snapshot import digest
 from everylabel.labelling.state.state import LabelSet, State
 from everylabel.labelling.state.types import (
@@ -48,16 +48,17 @@ STRATEGIES = {
 assert set(STRATEGIES) - {REVIEW} <= {strategy["name"] for strategy in known_strategies()}
 OFFERED = [name for name in STRATEGIES if name != REVIEW]  # in any project
 NO_CLASS = -1  # in place of a class's number
+MOST_NUMBERS = 200_000  # probabilities on a page of predictions
 AHEAD = 3  # candidates for the next item; a label may change them
 Reply = dict[str, Any]
-ShowItem = Callable[[int], dict[str, Any]]
+ShowItem = Callable[[str], dict[str, Any]]
 
 
 BLIND = ("check", "audit")  # reasons of leases whose guess is hidden
 
 
 class Views:
-    """The state of a project as replies. `show(i)` returns item i as the page displays it."""
+    """The state of a project as replies. `show` returns an item, by its id, as the page displays it."""
 
     def __init__(self, desk: Desk, show: ShowItem) -> None:
         self.desk, self.show = desk, show
@@ -204,31 +205,30 @@ class Views:
 
         return self.desk.read(look)
 
-    def predictions(self, after: int | None, offset: int, limit: int) -> Future[Page]:
-        """Return class probabilities of unlabelled items, in the order of the source.
+    def predictions(self, after: int | None, offset: int, limit: int) -> Reply:
+        """Return class probabilities of unlabelled items, in the order of the source; blocks.
 
         The desk's thread only copies logits; with many classes, a page has fewer items.
         after : last position seen; labels given meanwhile then shift nothing
         """
 
-        def look() -> Page:
-            pool, book, columns = self.desk.learner.pool, self.state.book, self.state.columns
-            place = {number: j for j, number in enumerate(columns)}
+        def look() -> tuple[np.ndarray, Learner, Reply]:
+            learner, book, columns = self.desk.learner, self.state.book, self.state.columns
+            pool, place = learner.pool, {number: j for j, number in enumerate(columns)}
             others = np.array([*self.state.test_labels, *self.state.left], np.int64)
             left = all_but(len(pool), np.union1d(pool.placed(Where.LABELLED), others))
             begin = offset + (0 if after is None else int(np.searchsorted(left, after, side="right")))
-            some = left[begin : begin + rows_of_page(limit, pool.n_classes)]
-            return Page(
-                ids=[self.state.ids[i] for i in some],
-                classes=[book.names[number] for number in book.order],
-                logits=np.array(pool.logits(some)),
-                link=self.desk.learner.link,
-                shown=[place[number] for number in book.order],
-                total=len(left),
-                after=int(some[-1]) if begin + len(some) < len(left) and len(some) else None,
-            )
+            some = left[begin : begin + max(1, min(limit, MOST_NUMBERS // max(1, pool.n_classes)))]
+            page = {
+                "ids": [self.state.ids[i] for i in some],
+                "classes": [book.names[number] for number in book.order],
+                "total": len(left),
+                "after": int(some[-1]) if begin + len(some) < len(left) and len(some) else None,
+            }
+            return pool.logits(some)[:, [place[number] for number in book.order]], learner, page
 
-        return self.desk.read(look)
+        logits, learner, page = self.desk.read(look).result()
+        return {**page, "probabilities": learner.link(logits).round(6).tolist()}
 
     def points(self, most: int, among: int | None = None) -> Reply:
         """Return positions of all labelled items and of a sample of the others, with labels and guesses.
@@ -322,7 +322,7 @@ class Views:
             i = self.position(item)
             state = self._state(i)
             probs = None if i in self._checks() else self._probabilities(i)
-            return {"item": self.show(i), "state": state["state"], "label": state["label"],
+            return {"item": self.show(item), "state": state["state"], "label": state["label"],
                     "probabilities": probs, "answers": progress.answers_to(self.state, i)}  # fmt: skip
 
         return self.desk.read(look)
@@ -438,7 +438,7 @@ class Views:
         own = self.state.answer_of(lease.item, person)
         blind = lease.item in self._checks()  # seeing the guess would bias the check
         return {
-            "item": self.show(lease.item),
+            "item": self.show(self.state.ids[lease.item]),
             "reason": lease.reason,
             "by": lease.by,
             "probabilities": None if blind else self._probabilities(lease.item, person),

@@ -1,4 +1,4 @@
-"""`serve` runs the web server of a project, from start to a clean stop."""
+"""The web application of a project, and `serve`, which runs it from start to a clean stop."""
 
 import contextlib
 import errno
@@ -9,10 +9,14 @@ import threading
 import webbrowser
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 from threadpoolctl import threadpool_limits
 
@@ -27,14 +31,18 @@ from everylabel.projects.log import class_names_of, open_log
 from everylabel.projects.network import opened_desk
 from everylabel.projects.options import LabelOptions, check_port
 from everylabel.projects.project import Project
-from everylabel.web.access import is_local
-from everylabel.web.app import Stopping, make_app
+from everylabel.web.access import LINK, Access, Compressed, Stopping, is_local
 from everylabel.web.arrivals import Arrivals, Told
+from everylabel.web.bodies import answer_errors
 from everylabel.web.downloads import Downloads
 from everylabel.web.item_view import Guidelines, Shown, allowed_images, check_fields
-from everylabel.web.tokens import tokens_of
+from everylabel.web.routes.answers import answers, classes, finishing, people, sending
+from everylabel.web.routes.reading import downloads, queues, reading
+from everylabel.web.tokens import Tokens, tokens_of
 
 Say = Callable[[str], Any]
+DESCRIPTION = "The HTTP API and the page, over a service; its description is at /openapi.json."
+PAGE = Path(__file__).parent / "page"
 MOST_CONNECTIONS = 1000  # at the same time; further requests get 503
 PORTS = 20  # number of ports to try, from the default on
 PATIENCE = 3  # seconds that open requests get to finish when the server stops
@@ -105,6 +113,48 @@ def _compiling(service: Service, n: int, d: int) -> contextlib.AbstractContextMa
     return compiling(here * d, strategy, learner.exact, here * learner.pool.n_classes)
 
 
+def make_app(
+    service: Service,
+    shown: Shown,
+    files: Downloads,
+    arrivals: Arrivals | None,
+    *,
+    tokens: Tokens | None = None,
+    guidelines: str = "",
+    framed: bool = False,
+) -> FastAPI:
+    """Return the web application of one project.
+
+    arrivals : accepts texts that other programs send; None if another program owns the items
+    guidelines : HTML from `item_view.rendered`
+    framed : notebooks of this machine may show the page in a frame
+    """
+    project = shown.project
+    app = FastAPI(title="everylabel", version="1", docs_url=None, redoc_url=None, description=DESCRIPTION)
+    app.add_middleware(Compressed)
+    app.add_middleware(Access, tokens=tokens, framed=framed)  # outermost: checks before all else
+    answer_errors(app)
+    about = {"project": project.name, "project_id": project.id or project.name, "kind": project.kind}
+    about["guidelines"] = guidelines
+    app.include_router(answers(service))
+    if arrivals is not None:
+        app.include_router(sending(arrivals))
+    app.include_router(classes(service))
+    app.include_router(people(service.views.presence, asks=tokens is not None))
+    app.include_router(finishing(service.views))
+    app.include_router(queues(service.views, shown))
+    app.include_router(reading(service.views, shown, about))
+    app.include_router(downloads(service.views, shown, files))
+    app.mount("/static", StaticFiles(directory=PAGE), name="static")
+
+    @app.get("/", include_in_schema=False)
+    @app.get(f"{LINK}{{name:path}}", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(PAGE / "index.html")
+
+    return app
+
+
 def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:
     """Return the server's configuration; `proxy` trusts X-Forwarded-For.
 
@@ -166,7 +216,7 @@ def opened_project(
         project = project.without_features()
         shown = Shown(project, columns, allowed, state.hidden_columns)
         network.content = shown.content
-        service = Service(desk, lambda i: shown.item(desk.ids[i]))
+        service = Service(desk, shown.item)
         watched = None
         if options.watch and project.about is not None:
             watched = Watched(project.source, project.about.options)

@@ -1,1 +1,1 @@
-"""The HTTP endpoints, one module a group: answers, classes, queues, reading, downloads."""
+"""The HTTP endpoints: `answers` change a project, `reading` does not."""

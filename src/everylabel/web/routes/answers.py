@@ -1,4 +1,4 @@
-"""Endpoints that change labels: answers, finishing by the model, sent items; and presence on the page."""
+"""Endpoints that change a project: answers, classes, settings, auto-labels, sent items; and presence."""
 
 from asyncio import to_thread, wrap_future
 from typing import Annotated, Any
@@ -12,6 +12,8 @@ from everylabel.labelling.service import Service, label_many, suggest
 from everylabel.labelling.views import Views
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.bodies import (
+    ChangeBody,
+    ClassBody,
     FinishBody,
     HereBody,
     ItemBody,
@@ -19,11 +21,16 @@ from everylabel.web.bodies import (
     LeaveBody,
     ManyBody,
     NextBody,
+    OrderBody,
     PersonBody,
+    RemoveBody,
     SentBody,
     SetBody,
+    SettingsBody,
     SuggestionsBody,
     UndoBody,
+    UndoClassesBody,
+    WishBody,
     problems,
 )
 
@@ -92,6 +99,65 @@ def answers(service: Service) -> APIRouter:
         """Learn a source's suggestions as far as labels confirm the source; return how many are new."""
         said = [one.said for one in body.suggestions]
         return await wrap_future(suggest(service, body.person, body.source, said, body.add_classes))
+
+    return router
+
+
+def classes(service: Service) -> APIRouter:
+    """Return the endpoints for classes and settings."""
+    router = APIRouter(prefix="/api")
+
+    @router.get("/classes")
+    async def all_classes() -> dict[str, Any]:
+        """Return the classes."""
+        return await wrap_future(service.views.classes())
+
+    @router.post("/classes", responses=problems(409))
+    async def add_class(body: ClassBody) -> dict[str, Any]:
+        """Add a class."""
+        return await wrap_future(service.classes.add(body.person, body.name, body.key, sure=body.sure))
+
+    @router.patch("/classes/{number}", responses=problems(409))
+    async def change_class(number: int, body: ChangeBody) -> dict[str, Any]:
+        """Change a class's name, description, key or colour."""
+        changes = body.model_dump(exclude={"person"})
+        return await wrap_future(service.classes.change(body.person, number, **changes))
+
+    @router.post("/classes/{number}/remove", responses=problems(409))
+    async def remove_class(number: int, body: RemoveBody) -> dict[str, Any]:
+        """Remove a class, or merge it into another."""
+        return await wrap_future(service.classes.remove(body.person, number, body.into))
+
+    @router.post("/classes/{number}/restore", responses=problems(409))
+    async def restore_class(number: int, body: PersonBody) -> dict[str, Any]:
+        """Restore a removed class with its labels."""
+        return await wrap_future(service.classes.restore(body.person, number))
+
+    @router.post("/classes/order", responses=problems(409))
+    async def order_classes(body: OrderBody) -> dict[str, Any]:
+        """Change the order of the classes."""
+        return await wrap_future(service.classes.arrange(body.person, body.order))
+
+    @router.post("/classes/undo", responses=problems(409))
+    async def undo_classes(body: UndoClassesBody) -> dict[str, Any]:
+        """Undo the last change of classes."""
+        return await wrap_future(service.classes.undo(body.person, body.saved))
+
+    @router.get("/figures")
+    async def figures() -> dict[str, Any]:
+        """Return precision, recall and confusions of the classes, by random checks and by the test set."""
+        return await wrap_future(service.views.figures_by_class())
+
+    @router.post("/wish", responses=problems(409))
+    async def wish(body: WishBody) -> dict[str, Any]:
+        """Check a class more often: draw checks among the items predicted as this class."""
+        return await wrap_future(service.wish(body.person, body.class_, body.checks, body.key))
+
+    @router.patch("/settings", responses=problems())
+    async def settings(body: SettingsBody) -> dict[str, Any]:
+        """Change the strategy, the rate of random checks, the use of class names, or fine-tuning."""
+        changes = body.model_dump(exclude={"person"}, exclude_none=True)
+        return await wrap_future(service.change_settings(body.person, changes))
 
     return router
 

@@ -1,40 +1,48 @@
-"""Endpoints that only read: progress, answers, items and predictions."""
+"""Endpoints that only read: progress, answers, items, predictions, queues, pictures, the map and files.
 
-import json
-from asyncio import to_thread, wrap_future
-from collections.abc import Iterator, Sequence
+Slow work runs outside the desk's thread.
+"""
+
+import re
+from asyncio import get_running_loop, to_thread, wrap_future
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, Response
 
 from everylabel.data.items import Numbered
-from everylabel.labelling.queues import Page
+from everylabel.formats.known import MODELS, PROGRAMS, TABLES
+from everylabel.formats.queue_tables import QueueTarget
+from everylabel.labelling.queues import (
+    HIGH,
+    LOW,
+    OF_ALL,
+    QUEUES,
+    Asked,
+    Found,
+    Look,
+    expected_errors,
+    labelled_otherwise,
+    missing,
+    queue,
+)
 from everylabel.labelling.state.types import Refused
 from everylabel.labelling.views import Views
 from everylabel.web.access import LOOKS
-from everylabel.web.bodies import Anybody, Person, problems
+from everylabel.web.bodies import Anybody, Id, Person, ShownBody, problems
+from everylabel.web.downloads import Downloads, File, Turns
 from everylabel.web.item_view import Shown
 
 SNIPPET = 200  # characters of a text in a list
+MAP_POINTS = 5000
+PICTURES_AT_ONCE = 2  # large pictures take memory; other requests do not wait for them
 Limit = Annotated[int, Query(ge=1, le=500)]
-
-
-class JsonStream(StreamingResponse):
-    """A JSON reply that is sent in pieces."""
-
-    media_type = "application/json"
-
-
-def pieces(page: Page) -> Iterator[bytes]:
-    """Yield the JSON of a page of predictions, its probabilities last."""
-    yield json.dumps(page.about())[:-1].encode() + b', "probabilities": ['
-    between = b""
-    for block in page.blocks():
-        yield between + json.dumps(block)[1:-1].encode()
-        between = b", "
-    yield b"]}"
+Share = Annotated[float, Query(ge=0.0, le=1.0)]
+Class = Annotated[str | None, Query(min_length=1, max_length=200, alias="class")]  # digits: a class number
+Item = Annotated[Id | None, Query()]
 
 
 def glance(views: Views, shown: Shown, item: str) -> dict[str, Any]:
@@ -129,13 +137,13 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         after: Annotated[int | None, Query(ge=0, le=2**40)] = None,
         offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    ) -> JsonStream:
+    ) -> JSONResponse:
         """Return class probabilities of unlabelled items; pass `after` of one page to get the next.
 
-        A page has a million numbers at most: with many classes, fewer items than `limit`. An `offset` counts
+        A page has 200,000 numbers at most: with many classes, fewer items than `limit`. An `offset` counts
         the items unlabelled now: while people label, paging by `offset` misses items.
         """
-        return JsonStream(pieces(await wrap_future(views.predictions(after, offset, limit))))
+        return await to_thread(lambda: JSONResponse(views.predictions(after, offset, limit)))
 
     return router
 
@@ -151,3 +159,168 @@ def _search(ids: Sequence[str], shown: Shown, words: str, limit: int) -> list[in
             if all(word in text for word in wanted):
                 found.append(i)
     return [*named, *found][:limit]
+
+
+def queues(views: Views, shown: Shown) -> APIRouter:
+    """Return the endpoints for a project's queues."""
+    router = APIRouter(prefix="/api/queues")
+    seen = partial(glance, views, shown)
+
+    def asked(name: str, class_: str | None, item: str | None, low: float, high: float) -> Asked:
+        value = int(class_) if class_ is not None and re.fullmatch("[0-9]{1,9}", class_) else class_
+        known = None if value is None else views.state.book.number(value)
+        return Asked(name, known, None if item is None else views.position(item), low, high)
+
+    async def listed(ids: list[str]) -> list[dict[str, Any]]:
+        """Return items as rows of a list."""
+        states = await wrap_future(views.states([views.position(item) for item in ids]))
+        shown = await to_thread(lambda: [seen(item) for item in ids])  # hashes images
+        return [{"id": item, **one, **state} for item, one, state in zip(ids, shown, states, strict=True)]
+
+    def otherwise(look: Look, item: int) -> list[dict[str, Any]]:
+        """Return the most similar items that have another label."""
+        alike = ((views.desk.ids[i], look.labels[i]) for i in labelled_otherwise(look, item))
+        return [{"id": other, "label": label, **seen(other)} for other, label in alike]
+
+    @router.get("", responses=problems(404))
+    async def every(
+        class_: Class = None, item: Item = None, low: Share = LOW, high: Share = HIGH
+    ) -> dict[str, Any]:
+        """Return all queues with their counts; null where a class or an item must be given first.
+
+        `class` is a class's number or name.
+        """
+        wanted = {name: asked(name, class_, item, low, high) for name in QUEUES}
+        return {"queues": await to_thread(_counts, views, wanted)}
+
+    @router.get("/copies", responses=problems(404))
+    async def copies(item: Id) -> dict[str, Any]:
+        """Return near copies of an item with the same predicted class; `sure`: the model is confident."""
+        guess, found = await to_thread(views.copies, views.position(item))
+        items = await listed([views.desk.ids[each] for each in found])
+        pairs = zip(items, found.values(), strict=True)
+        return {"guess": guess, "items": [{**each, "sure": sure} for each, sure in pairs]}
+
+    @router.post("/shown", responses=problems(404))
+    async def several(body: ShownBody) -> dict[str, Any]:
+        """Return several items as rows of a list, with their labels and predictions."""
+        return {"items": await listed(body.items)}
+
+    @router.get("/{name}", responses=problems(404))
+    async def one(
+        name: str,
+        class_: Class = None,
+        item: Item = None,
+        low: Share = LOW,
+        high: Share = HIGH,
+        offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    ) -> dict[str, Any]:
+        """Return a queue, best first; suspect labels come with similar items that are labelled otherwise.
+
+        `class` is a class's number or name.
+        """
+        if name in OF_ALL:
+            views.check_here(f"the queue {QUEUES[name].title!r}")
+        look = await to_thread(views.look)
+        found = await to_thread(queue, look, asked(name, class_, item, low, high))
+        some = found[offset : offset + limit]
+        rows = await listed([views.desk.ids[each.item] for each in some])
+        for row, each in zip(rows, some, strict=True):
+            row.update(_ranked(look, each))
+            if name == "suspect":
+                row["otherwise"] = await to_thread(otherwise, look, each.item)
+        told = {"count": len(found), "items": rows}
+        if name == "suspect":
+            told |= {"labels": len(look.labels), "expected_errors": round(expected_errors(look), 2)}
+        return told
+
+    return router
+
+
+def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
+    look = views.look()
+    return [
+        {
+            "name": name,
+            "title": about.title,
+            "sentence": about.sentence,
+            "needs": about.needs,
+            "count": None if missing(wanted[name]) else len(queue(look, wanted[name])),
+        }
+        for name, about in QUEUES.items()
+        if views.can_scan or name not in OF_ALL
+    ]
+
+
+def _ranked(look: Look, found: Found) -> dict[str, Any]:
+    """Return an item's score in the queue, and the class predicted for it without its own label."""
+    out = look.left_out.get(found.item)
+    score = None if found.score is None else round(found.score, 6)
+    return {"score": score, "doubt": None if out is None else out.guess}
+
+
+def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
+    """Return the endpoints for a project's pictures, map and files."""
+    router = APIRouter(prefix="/api")
+    turns = Turns()
+    pictures = ThreadPoolExecutor(PICTURES_AT_ONCE, "pictures")
+
+    @router.get("/image/{item:path}", responses=problems(404), response_class=Response)
+    async def image(item: str, content: Annotated[str, Query(max_length=64)] = "") -> Response:
+        """Return an item's image; a browser may cache it if `content` is its current hash."""
+        views.position(item)
+        body, media = await get_running_loop().run_in_executor(pictures, shown.picture, item)
+        same = content and content == await to_thread(shown.digest, item)  # hashed after reading
+        headers = {"cache-control": "private, max-age=3600"} if same else {}
+        return Response(body, media_type=media, headers=headers)
+
+    @router.get("/map", responses=problems())
+    async def scatter() -> dict[str, Any]:
+        """Return the map of the pool in two dimensions: all labelled items and a sample of the others."""
+        places, method = await to_thread(files.layout)
+        points = await to_thread(views.points, MAP_POINTS, len(places))
+        idx = points.pop("idx")
+        x, y = places[idx].T.round(4).tolist()
+        return {"method": method, "ids": [views.desk.ids[i] for i in idx], "x": x, "y": y, **points}
+
+    @router.get("/export", responses=problems(429), response_class=Response)
+    async def export(
+        what: str = "labels",
+        format: str = "csv",
+        class_: Annotated[str | None, Query(alias="class", max_length=1000)] = None,
+        item: Annotated[str | None, Query(max_length=1000)] = None,
+        columns: Annotated[list[str] | None, Query(max_length=1000)] = None,
+    ) -> Response:
+        """Return labels, answers, predictions or a queue (of a class or an item) as a file.
+
+        columns : the source's columns to include, one parameter each; default all, a single "" for none
+        """
+        of, beside = (
+            QueueTarget(class_, item),
+            None if columns is None else [name for name in columns if name],
+        )
+
+        async def make() -> File:
+            label_set = await wrap_future(views.label_set())
+            return await to_thread(files.export, label_set, what, format, beside, of)
+
+        return await turns.reply(make)
+
+    @router.get("/formats")
+    async def formats() -> dict[str, dict[str, str]]:
+        """Return the export formats of tables, answers and the model, with their titles."""
+        kinds = {"tables": TABLES, "answers": PROGRAMS, "models": MODELS}
+        return {kind: {name: form.title for name, form in some.items()} for kind, some in kinds.items()}
+
+    @router.get("/model", responses=problems(409, 429), response_class=Response)
+    async def model(format: str = "everylabel") -> Response:
+        """Return the model as a file; format: everylabel, skops, onnx, torch or sklearn."""
+
+        async def make() -> File:
+            label_set = await wrap_future(views.label_set())
+            return await to_thread(files.model, label_set, format)
+
+        return await turns.reply(make)
+
+    return router
