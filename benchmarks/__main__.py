@@ -1,8 +1,19 @@
-"""Run one benchmark by name: `python -m benchmarks NAME [--data FOLDER] [--before CHECKOUT]`."""
+"""Run one benchmark, or all whose results are older than the code: `make bench NAME=core`, `make results`.
+
+    python -m benchmarks [NAME] [--data FOLDER] [--before CHECKOUT]
+
+Without a name, each benchmark runs in a process of its own, the next after a failure. A result that was made
+by the code of this checkout is not measured again, so that a stopped run goes on where it was.
+"""
 
 import argparse
 import runpy
+import subprocess
 import sys
+from pathlib import Path
+
+from benchmarks.index import FOLDER
+from benchmarks.made_by import changed, records
 
 DATA, OUT, BEFORE = ["--data", "{data}"], ["--out", "docs/results"], ["--before", "{before}"]
 NAMES: dict[str, tuple[str, list[list[str]]]] = {  # what it measures, and the command lines of its module
@@ -16,7 +27,6 @@ NAMES: dict[str, tuple[str, list[list[str]]]] = {  # what it measures, and the c
     "quality": ("paired active-learning curves", [["quality", *DATA]]),
     "accuracy": ("whether the accuracy on the page can be trusted", [["accuracy", *DATA]]),
     "sources": ("labels of sources that are not fully trusted", [["sources", *DATA]]),
-    "noes": ("the value of a ruled-out class", [["noes", *DATA]]),
     "multi_label": (
         "several classes per item, against one-vs-rest logistic regression",
         [["multi_label", *DATA]],
@@ -35,21 +45,46 @@ NAMES: dict[str, tuple[str, list[list[str]]]] = {  # what it measures, and the c
 }
 
 
+RESULTS = {  # files below docs/results, where they are named otherwise than the benchmark
+    "quality": ["selection_quality"],
+    "serving": ["serving", "serving_large", "kills"],
+    "label_studio": ["label-studio-webhooks"],
+}
+
+
+def is_current(name: str, folder: Path = FOLDER) -> bool:
+    """Return whether the code that made a benchmark's results is the code of this checkout."""
+    made = [records(folder / f"{file}.json") for file in RESULTS.get(name, [name])]
+    return all(part and not any(map(changed, part.values())) for part in made)
+
+
 def main() -> None:
-    """Run the benchmark that the command line names."""
+    """Run the benchmark that the command line names, or all that are older than the code."""
     listed = "\n".join(f"  {name:<14}{what}" for name, (what, _) in NAMES.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         epilog=f"benchmarks:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", choices=NAMES, metavar="NAME")
+    parser.add_argument("name", nargs="?", choices=NAMES, metavar="NAME")
     parser.add_argument("--data", default="../shared/data", help="folder of the feature files")
     parser.add_argument("--before", default=".venv/version-0.1", help="checkout of version 0.1")
     given = parser.parse_args()
+    if given.name is None:
+        sys.exit(run_older(["--data", given.data, "--before", given.before]))
     for module, *arguments in NAMES[given.name][1]:
         sys.argv = [module, *(part.format(data=given.data, before=given.before) for part in arguments)]
         runpy.run_module(f"benchmarks.{module}", run_name="__main__")
+
+
+def run_older(options: list[str]) -> int:
+    """Run all benchmarks whose results are older than the code; return how many failed."""
+    older = [name for name in NAMES if not is_current(name)]
+    print(f"{len(older)} of {len(NAMES)} are older than the code: {', '.join(older)}", flush=True)
+    failed = [name for name in older if subprocess.call([sys.executable, "-m", "benchmarks", name, *options])]
+    if failed:
+        print(f"failed: {', '.join(failed)}")
+    return len(failed)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks import made_by
 from benchmarks.kills import Killed
 from benchmarks.timing import report, write
 from everylabel.models.classifier import LaplaceClassifier
@@ -188,7 +189,7 @@ def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draw the accuracy at 128 labels of each set, with the encoder as it came and as it learned."""
+    """Draw the accuracy at 128 labels of each set, and the learning curves of sets with several numbers."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -196,16 +197,63 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
     some = [row for row in rows if row["labels"] == SHOWN]
     at = np.arange(len(some))
-    figure, ax = plt.subplots(figsize=(10, 3))
-    for shift, how, title in ((-0.2, "frozen", "encoder as it came"), (0.2, "gated", "network learns too")):
+    figure, (ax, curves) = plt.subplots(1, 2, figsize=(14, 3.4), width_ratios=(2.2, 1))
+    for shift, how, title in ((-0.2, "frozen", "frozen encoder"), (0.2, "gated", "network learns too")):
         bars = ax.bar(at + shift, [row[how] for row in some], 0.38, label=title)
         ax.bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
     ax.set_xticks(at, [TITLES[row["set"]] for row in some], fontsize=8)
     ax.set(ylabel=f"accuracy at {SHOWN} labels", ylim=(0, 1.05))
-    ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, 1.18))
+    for name in dict.fromkeys(row["set"] for row in rows):
+        points = sorted((row for row in rows if row["set"] == name), key=lambda row: row["labels"])
+        if len(points) < 3:
+            continue
+        sizes = [row["labels"] for row in points]
+        (line,) = curves.plot(sizes, [row["gated"] for row in points], "o-", label=TITLES[name])
+        curves.plot(sizes, [row["frozen"] for row in points], "o--", color=line.get_color())
+    curves.set(xscale="log", xlabel="labels", title="dashed: frozen encoder")
+    curves.set_xticks(LABELS, [str(n) for n in LABELS])
+    curves.minorticks_off()
+    curves.legend(frameon=False, fontsize=8)
+    for part in (ax, curves):
+        part.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=110)
+
+
+def page(rows: list[dict[str, Any]], cells: list[dict[str, Any]], made: str) -> str:
+    """Return docs/results/network.md: the table of all cells, and the bars."""
+    lines = ["# The network learns too", "", "![Accuracy with and without fine-tuning](network.png)", ""]
+    lines += [
+        "MiniLM learns from random labels of a pool of texts; accuracy on other texts. *Frozen*: the head on "
+        "frozen features. *Gate*: frozen and tuned features side by side where cross-validation trusts them, "
+        "else frozen. *Tuned*: tuned features alone, always.",
+        f"{made} `make bench NAME=network`.",
+        "",
+        "| set | labels | draws | frozen | gate | tuned | gain of each draw, points | trusted | seconds |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in sorted(rows, key=lambda row: (SETS.index(row["set"]), row["labels"])):
+        gains = [
+            f"{100 * (cell['gated'] - cell['frozen']):+.1f}"
+            for cell in cells
+            if (cell["set"], cell["labels"]) == (row["set"], row["labels"])
+        ]
+        lines.append(
+            f"| {TITLES[row['set']]} | {row['labels']} | {row['seeds']} | {row['frozen']:.3f} "
+            f"| {row['gated']:.3f} | {row['tuned']:.3f} | {', '.join(gains)} | {row['trusted']} "
+            f"| {row['cpu_seconds']:.0f} |"
+        )
+    at_128 = [row["gain"] for row in rows if row["labels"] == SHOWN]
+    every = [100 * (cell["gated"] - cell["frozen"]) for cell in cells]
+    lines += [
+        "",
+        f"Mean gain at {SHOWN} labels over {len(at_128)} sets: {np.mean(at_128):+.1f} points. Worst of all "
+        f"{len(every)} runs: {min(every):+.1f} points; runs that lost more than a point: "
+        f"{sum(gain < -1 for gain in every)}.",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -251,6 +299,9 @@ def main() -> None:
     report("frozen against fine-tuned", list(rows[0]), shown)
     write(options.out, {"summary": rows, "cells": cells}, measures=("core", "models"))
     draw(rows, options.out.with_suffix(".png"))
+    options.out.with_suffix(".md").write_text(
+        page(rows, cells, made_by.sentence(made_by.records(options.out)))
+    )
 
 
 if __name__ == "__main__":

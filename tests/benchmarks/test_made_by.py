@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import index, made_by
+from benchmarks.__main__ import is_current
 from benchmarks.made_by import changed, code_digest, command, kept, record, records
 from benchmarks.timing import write
 
@@ -94,3 +95,14 @@ def test_a_result_whose_parts_were_all_measured_anew_is_no_older(tmp_path: Path)
     assert set(made_by.records(path)) == {made_by.WHOLE, "a"}
     write(path, {"a": [2], "b": [2], "threads": "1"}, measures=("core",), parts=["b"])
     assert set(made_by.records(path)) == {"a", "b"}
+
+
+def test_only_results_older_than_the_code_are_measured_again(tmp_path: Path) -> None:
+    assert not is_current("core", tmp_path)  # never measured
+    path = tmp_path / "core.json"
+    write(path, {"a": [1]}, measures=("core",))
+    assert is_current("core", tmp_path)
+    found = json.loads(path.read_text())
+    found["made_by"][made_by.WHOLE]["code"]["core"] = "another digest"
+    path.write_text(json.dumps(found))
+    assert not is_current("core", tmp_path)
