@@ -76,7 +76,7 @@ class LabelStudio:
                 del self.annotations[key]
         self.tell({"action": "TASKS_DELETED", "tasks": [{"id": number} for number in numbers]})
 
-    def annotate(self, task: int, choice: str | None, user: int = 1, **more: Any) -> int:
+    def annotate(self, task: int, choice: str | list[str] | None, user: int = 1, **more: Any) -> int:
         """Make an annotation as the page does; choice None is one that says nothing."""
         number, at = next(self._ids), self.now()
         stored = {
@@ -95,7 +95,7 @@ class LabelStudio:
     def skip(self, task: int, user: int = 1) -> int:
         return self.annotate(task, None, user, was_cancelled=True)
 
-    def update(self, number: int, choice: str | None, **more: Any) -> None:
+    def update(self, number: int, choice: str | list[str] | None, **more: Any) -> None:
         with self._lock:
             self.annotations[number] |= {"result": result(choice), "updated_at": self.now(), **more}
         self.tell_of("ANNOTATION_UPDATED", number)
@@ -274,7 +274,8 @@ def _authorized(url: str, body: Json) -> urllib.request.Request:
     return request
 
 
-def result(choice: str | None) -> list[Json]:
-    if choice is None:
+def result(choice: str | list[str] | None) -> list[Json]:
+    choices = [choice] if isinstance(choice, str) else choice
+    if not choices:
         return []
-    return [{"from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": [choice]}}]
+    return [{"from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": choices}}]

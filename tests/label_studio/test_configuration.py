@@ -49,11 +49,20 @@ def test_names_of_any_characters_and_aliases() -> None:
     assert found.class_of("unheard of") == "unheard of"
 
 
+def test_multiple_choices_are_supported() -> None:
+    found = read_configuration(view(TEXT, CHOICES.format('choice="multiple"')))
+    assert found.multiple
+    assert not read_configuration(view(TEXT, CHOICES.format(""))).multiple
+    (both,) = found.result(["a", "b"])
+    assert (both["from_name"], both["value"]) == ("c", {"choices": ["a", "b"]})
+    assert found.result([]) == []
+
+
 REFUSED = {
     "no XML": "<View>",
     "entities": '<!DOCTYPE x [<!ENTITY a "aaaa">]>' + view(TEXT, CHOICES.format("")),
     "no Choices": view(TEXT),
-    "multiple": view(TEXT, CHOICES.format('choice="multiple"')),
+    "another kind": view(TEXT, CHOICES.format('choice="ranked"')),
     "regions": view(TEXT, CHOICES.format('perRegion="true"')),
     "items": view(TEXT, CHOICES.format('perItem="true"')),
     "from data": view(TEXT, '<Choices name="c" toName="t" value="$options"/>'),

@@ -11,6 +11,7 @@ import numpy as np
 from everylabel.data.label_lists import SEPARATOR
 from everylabel.formats.item_columns import ItemColumns
 from everylabel.formats.tables import Records
+from everylabel.labelling.model.learner import certainty
 from everylabel.labelling.state.types import GIVEN, ClassSet, Value
 
 PREDICTED = 4096  # instances predicted at a time
@@ -163,6 +164,5 @@ def predicted(probs: np.ndarray, classes: Sequence[str], thresholds: np.ndarray 
     if thresholds is None:
         top = int(probs.argmax())
         return classes[top], round(float(probs[top]), 6)
-    there = probs >= thresholds
-    label = ClassSet.of(np.flatnonzero(there).tolist(), range(len(classes)))
-    return named(label, classes), round(float(np.where(there, probs, 1.0 - probs).min(initial=1.0)), 6)
+    label = ClassSet.of(np.flatnonzero(probs >= thresholds).tolist(), range(len(classes)))
+    return named(label, classes), round(certainty(probs, thresholds), 6)

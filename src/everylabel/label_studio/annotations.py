@@ -15,7 +15,7 @@ from uuid import UUID
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import ClassBook, Entry
+from everylabel.labelling.state.types import Entry, Value, classes_of
 from everylabel.log import events
 from everylabel.log.events import Event
 
@@ -30,7 +30,7 @@ class Annotation(NamedTuple):
     task: str
     person: str
     updated: float  # seconds since 1970
-    choices: tuple[str, ...]  # empty: it does not answer our question
+    choices: tuple[str, ...]  # empty: none of the classes, or in a single-label project no answer
     skipped: bool = False
     truth: bool = False
     unique_id: str = ""
@@ -146,19 +146,35 @@ def deletion_key(number: int, state: State) -> str:
     return f"{START} {number} {DELETED} {state.seq + 1}"
 
 
-def same(known: Known, person: str, body: events.Answered, book: ClassBook) -> bool:
+def same(known: Known, person: str, body: events.Answered, state: State) -> bool:
     """Return whether an annotation in the log has this meaning, with today's classes.
 
-    Our own answers are sent by one user, and answers without a class as skipped.
+    Our own answers are sent by one user, and answers without a class as skipped. An annotation does not say
+    which classes existed at the time, so only the classes that it gives are compared.
     """
     told = known.body
-    if isinstance(told, events.Label) or isinstance(body, events.Label):
-        alike = isinstance(told, events.Label) and isinstance(body, events.Label)
-        if not alike or book.now(told.class_) != book.now(body.class_) or told.truth != body.truth:  # type: ignore
+    if isinstance(told, events.Classified) or isinstance(body, events.Classified):
+        if not (isinstance(told, events.Classified) and isinstance(body, events.Classified)):
+            return False
+        before = answer_at(state, state.history.get(known.seq)) if known.own else state.value_of(told)
+        if told.truth != body.truth or given(before) != given(state.value_of(body)):
             return False
     elif not known.own and type(told) is not type(body):
         return False
     return not known.deleted and (known.own or known.person == person)
+
+
+def given(value: Value | None) -> tuple[int, ...]:
+    """Return the classes of an answer; empty for one without any."""
+    return () if value is None else classes_of(value)
+
+
+def answer_at(state: State, entry: Entry | None) -> Value | None:
+    """Return a person's answer to an item as it stood at an entry; it may add to their earlier ones."""
+    if entry is None or not state.multi_label:
+        return None if entry is None else state.value_of(entry.body)
+    earlier = (e for e in state.by_item[entry.item] if e.person == entry.person and e.seq <= entry.seq)
+    return next((answer.value for answer in state.standing(earlier)), None)
 
 
 class Marks:

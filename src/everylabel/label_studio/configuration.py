@@ -1,10 +1,11 @@
 """The labelling configuration of a Label Studio project: its choices, and the field of a task they are about.
 
-Supported is one <Choices> with a single choice, over <Text>, <HyperText> or <Image>, anywhere in the <View>;
+Supported is one <Choices>, single or multiple, over <Text>, <HyperText> or <Image>, anywhere in the <View>;
 other tags beside them are ignored. Any other configuration is refused, and the error says what is supported.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -13,8 +14,8 @@ from everylabel.data.classes import clean_name
 
 KINDS = {"Text": "text", "HyperText": "text", "Image": "image"}
 SUPPORTED = (
-    'supported is one <Choices choice="single"> with fixed <Choice value="..."> in it, over a <Text>, '
-    '<HyperText> or <Image> whose value is one field of the tasks, such as "$text"'
+    'supported is one <Choices choice="single"> (or "multiple") with fixed <Choice value="..."> in it, over '
+    'a <Text>, <HyperText> or <Image> whose value is one field of the tasks, such as "$text"'
 )
 _FIELD = re.compile(r"\$([^\s${}]+)")
 _HINT = ": rename the choice in Label Studio's labelling configuration"
@@ -26,6 +27,7 @@ class Configuration(NamedTuple):
     control, target : names of the Choices, and of the tag they are about
     tag, field : that tag, and the field of a task that it shows
     choices : class name -> the choice as Label Studio's results have it
+    multiple : whether a task may have several choices, or none
     """
 
     control: str
@@ -33,6 +35,7 @@ class Configuration(NamedTuple):
     tag: str
     field: str
     choices: dict[str, str]
+    multiple: bool = False
 
     @property
     def kind(self) -> str:
@@ -50,14 +53,11 @@ class Configuration(NamedTuple):
                 return name
         return clean_name(choice, _HINT)
 
-    def result(self, name: str) -> dict[str, Any]:
-        """Return the choice of a class as Label Studio stores it."""
-        return {
-            "from_name": self.control,
-            "to_name": self.target,
-            "type": "choices",
-            "value": {"choices": [self.choices.get(name, name)]},
-        }
+    def result(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the choices of classes as Label Studio stores them: one result for all, or none at all."""
+        value = {"choices": [self.choices.get(name, name) for name in names]}
+        about = {"from_name": self.control, "to_name": self.target, "type": "choices"}
+        return [{**about, "value": value}] if names else []
 
 
 def read_configuration(xml: str, control: str | None = None) -> Configuration:
@@ -68,14 +68,15 @@ def read_configuration(xml: str, control: str | None = None) -> Configuration:
     root = _parsed(xml)
     choices = _chosen([each for each in root.iter() if each.tag == "Choices"], control)
     name, target = choices.get("name", ""), choices.get("toName", "")
-    _check_single(choices, name)
+    _check(choices, name)
     shown = next((each for each in root.iter() if each.get("name") == target and each is not choices), None)
     if shown is None or shown.tag not in KINDS:
         what = "a tag that does not exist" if shown is None else f"<{shown.tag}>"
         raise EverylabelError(
             f"Choices {name!r} of the labelling configuration are about {what}; {SUPPORTED}"
         )
-    return Configuration(name, target, shown.tag, _field(shown), _names(choices, name))
+    several = choices.get("choice") == "multiple"
+    return Configuration(name, target, shown.tag, _field(shown), _names(choices, name), several)
 
 
 def _parsed(xml: str) -> ElementTree.Element:
@@ -104,10 +105,10 @@ def _chosen(there: list[ElementTree.Element], control: str | None) -> ElementTre
     return there[0 if control is None else names.index(control)]
 
 
-def _check_single(choices: ElementTree.Element, name: str) -> None:
-    several = choices.get("choice", "single") not in ("single", "single-radio")
+def _check(choices: ElementTree.Element, name: str) -> None:
+    other = choices.get("choice", "single") not in ("single", "single-radio", "multiple")
     parts = [
-        ('choice="' + choices.get("choice", "") + '"', several),
+        ('choice="' + choices.get("choice", "") + '"', other),
         ("choices of each region", choices.get("perRegion", "false") == "true"),
         ("choices of each item", choices.get("perItem", "false") == "true"),
         ("choices from the tasks' data", choices.get("value", "").startswith("$")),

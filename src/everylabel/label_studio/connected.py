@@ -123,8 +123,9 @@ class Connected:
             logger.warning("project %s keeps its earlier configuration: %s", self.number, error)
             return
         now = self.learning.configuration
-        if (found.tag, found.field) != (now.tag, now.field):
-            logger.warning("project %s shows another field; restart to use it", self.number)
+        if (found.tag, found.field, found.multiple) != (now.tag, now.field, now.multiple):
+            what = "shows another field" if found.multiple == now.multiple else "changed its kind of choice"
+            logger.warning("project %s %s; restart to use it", self.number, what)
             return
         self.learning.configuration = self.predictions.configuration = found
         self.learning.add_classes().add_done_callback(lambda _: self.renewal.ask())
@@ -165,7 +166,10 @@ def connect(
     for text in project.notes:
         note(text)
     names, store = options.names_prior, options.store
-    serving = LabelOptions(store=store, names_prior=names, confirm_labels=True, watch=True)
+    several = configuration.multiple
+    serving = LabelOptions(
+        store=store, names_prior=names, confirm_labels=True, watch=True, multi_label=several
+    )
     opened: list[Connected] = []
 
     def joined(done: int, total: int) -> None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from functools import partial
+from typing import Any
 
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.annotations import (
@@ -195,7 +196,7 @@ class Learning:
         if known is None or known.deleted:
             return True
         try:
-            return not same(known, annotation.person, self._body(annotation), self.state.book)
+            return not same(known, annotation.person, self._body(annotation), self.state)
         except EverylabelError as error:
             logger.warning("annotation %s is ignored: %s", annotation.id, error)
             return False
@@ -219,18 +220,20 @@ class Learning:
         """Return an annotation as an answer; new: a class that is missing is added."""
         if annotation.skipped:
             return events.Skip(annotation.task)
-        if len(annotation.choices) != 1:
+        several, names = self.state.multi_label, list(map(self.configuration.class_of, annotation.choices))
+        if len(names) != 1 and not several:
             return events.CannotTell(annotation.task)
-        name = self.configuration.class_of(annotation.choices[0])
-        if new and name not in self.state.names:
-            self.desk.emit(annotation.person, events.NewClass(name))
-        number = self.state.names.get(name, -1)
-        if later or not new:
-            return events.Label(
-                annotation.task, class_=number, imported=FROM if later else False, truth=annotation.truth
-            )
-        guess, sure = self.service.views.guess(self.state.position[annotation.task])
-        return events.Label(annotation.task, class_=number, guess=guess, sure=sure, truth=annotation.truth)
+        for name in dict.fromkeys(names) if new else ():
+            if name not in self.state.names:
+                self.desk.emit(annotation.person, events.NewClass(name))
+        numbers = sorted({self.state.names.get(name, -1) for name in names})
+        how: dict[str, Any] = {"imported": FROM if later else False, "truth": annotation.truth}
+        if new and not later:
+            how |= self.service.views.before(self.state.position[annotation.task])
+        if not several:
+            return events.Label(annotation.task, class_=numbers[0], **how)
+        others = [number for number in self.state.book.present if number not in numbers]
+        return events.MultiLabel(annotation.task, numbers, others, **how)
 
     def _take_back(self, number: int) -> bool:
         """Emit that an annotation was deleted; return whether that was news."""

@@ -15,6 +15,7 @@ import numpy as np
 from everylabel.label_studio.api import Json
 from everylabel.label_studio.configuration import Configuration
 from everylabel.labelling.desk import Desk
+from everylabel.labelling.model.learner import certainty, predicted
 from everylabel.labelling.state.state import State
 from everylabel.selection.select import knows_nothing, select
 from everylabel.selection.strategies import DEFAULT
@@ -66,8 +67,7 @@ class Predictions:
             some = np.setdiff1d(rng.permutation(pool.free_idx)[:DRAWN], ranked)
             if not len(some):
                 return []
-            order = np.argsort(pool.probs(some).max(axis=1), kind="stable")
-            return [state.ids[int(i)] for i in some[order][:n]]
+            return [state.ids[int(i)] for i in some[pool.smallest_margins(some, min(n, len(some)))]]
 
         return self.desk.read(look)
 
@@ -103,20 +103,29 @@ class Predictions:
         names = [state.book.names[number] for number in state.book.order]
         places = [state.position[name] for name in tasks if name in state.position]
         knows = bool(state.labels) or self.desk.learner.names is not None
+        limits = self.desk.learner.limits(state.book.order) if state.multi_label else None
         rows = iter(pool.probs(np.array(places))[:, order] if places else ())
-        return [
-            self._one(version, ranks.get(task), names, next(rows) if task in state.position else None, knows)
-            for task in tasks
-        ]
+
+        def one(task: str) -> Json:
+            if task not in state.position:
+                return {"result": [], "score": 1.0, "model_version": version}
+            return self._one(version, ranks.get(task), names, next(rows), limits, knows)
+
+        return [one(task) for task in tasks]
 
     def _one(
-        self, version: str, rank: int | None, names: Sequence[str], probs: np.ndarray | None, knows: bool
+        self,
+        version: str,
+        rank: int | None,
+        names: Sequence[str],
+        probs: np.ndarray,
+        limits: np.ndarray | None,
+        knows: bool,
     ) -> Json:
-        if probs is None:
-            return {"result": [], "score": 1.0, "model_version": version}
-        best, sure = int(probs.argmax()), float(probs.max())
+        said, sure = np.flatnonzero(predicted(probs, limits)), certainty(probs, limits)
         score = 0.5 + sure / 2 if rank is None else rank / STEPS
-        result = [self.configuration.result(names[best]) | {"score": round(sure, 6)}] if knows else []
+        chosen = [names[c] for c in (said if limits is not None else said[:1])] if knows else []
+        result = [{**each, "score": round(sure, 6)} for each in self.configuration.result(chosen)]
         given = {name: round(float(p), 6) for name, p in zip(names, probs, strict=True)} if knows else {}
         return {"result": result, "score": round(score, 6), "model_version": version, "probabilities": given}
 

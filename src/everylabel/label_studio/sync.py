@@ -22,12 +22,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError
-from everylabel.label_studio.annotations import START, Annotation, read_annotation
+from everylabel.label_studio.annotations import START, Annotation, answer_at, given, read_annotation
 from everylabel.label_studio.api import Api, ApiError, Json
 from everylabel.label_studio.learning import Learning
 from everylabel.label_studio.predictions import Predictions
 from everylabel.label_studio.tasks import Tasks
-from everylabel.labelling.state.types import Entry, Refused
+from everylabel.labelling.state.types import ClassSet, Entry, Refused
 from everylabel.log import events
 
 logger = logging.getLogger(__name__)
@@ -158,15 +158,16 @@ class Outbox(Worker):
             entry
             for entry in standing.values()
             if entry.seq not in sent and entry.item not in state.left and entry.seq not in self._refused
+            if self._is_whole(entry)
         ]
         return Waiting(answers, [number for number, seq in ours.items() if seq not in stay])
 
     def _send(self, entry: Entry) -> None:
         """Create the annotation of an answer."""
         mark, control = self.learning.marks.of(entry.seq), self.learning.configuration.control
-        body = {"result": self._result(entry.body), "unique_id": mark, "lead_time": 0}
-        if not body["result"]:
-            body["was_cancelled"] = True
+        body = {"result": self._result(entry), "unique_id": mark, "lead_time": 0}
+        if not body["result"] and not isinstance(entry.body, events.MultiLabel):
+            body["was_cancelled"] = True  # a multiple choice of none is an answer
         try:
             stored = self.api.send("POST", f"/api/tasks/{entry.body.item}/annotations/", body)
         except ApiError as error:
@@ -191,11 +192,19 @@ class Outbox(Worker):
                 raise
         self.learning.removed(number).result()
 
-    def _result(self, body: events.Answered) -> list[Json]:
-        """Return an answer as Label Studio stores it: a choice, or nothing."""
-        book = self.learning.state.book
-        number = book.now(body.class_) if isinstance(body, events.Label) else None
-        return [] if number is None else [self.learning.configuration.result(book.names[number])]
+    def _is_whole(self, entry: Entry) -> bool:
+        """Return whether an answer covers all classes: Label Studio has none about some of them."""
+        state = self.learning.state
+        if not state.multi_label or not isinstance(entry.body, events.Classified):
+            return True
+        value = answer_at(state, entry)
+        return isinstance(value, ClassSet) and {*state.book.present} <= {*value.present, *value.absent}
+
+    def _result(self, entry: Entry) -> list[Json]:
+        """Return an answer as Label Studio stores it: choices, or nothing."""
+        state = self.learning.state
+        numbers = given(answer_at(state, entry)) if isinstance(entry.body, events.Classified) else ()
+        return self.learning.configuration.result([state.book.names[number] for number in numbers])
 
 
 class Reconciler(Worker):

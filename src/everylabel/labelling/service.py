@@ -245,11 +245,9 @@ class Service:
 
     def _before(self, person: str, i: int) -> dict[str, Any]:
         """Return the model's guess from before any answer to an item, and whether it is a random check."""
-        if self.state.multi_label:
-            return {"guesses": self.views.guessed_classes(i), "check": self._checked(person, i)}
         doubt = self.state.first_doubt(i)
-        guess, sure = self.views.guess(i) if doubt is None else (doubt.guess, doubt.sure)
-        return {"guess": guess, "sure": sure, "check": self._checked(person, i)}
+        known = self.views.before(i) if doubt is None else {"guess": doubt.guess, "sure": doubt.sure}
+        return {**known, "check": self._checked(person, i)}
 
     def _check_one_class(self) -> None:
         if self.state.multi_label:
@@ -316,12 +314,11 @@ def label_many(
     desk, wanted = service.desk, list(dict.fromkeys(items))
 
     def given_to(item: str, number: int, bulk: int | None) -> events.Label | events.MultiLabel:
+        before = service.views.before(service.state.position[item])
         if service.state.multi_label:
             present, absent = ((), (number,)) if remove else ((number,), ())
-            guesses = service.views.guessed_classes(service.state.position[item])
-            return events.MultiLabel(item, list(present), list(absent), guesses, bulk=bulk)
-        guess, sure = service.views.guess(service.state.position[item])
-        return events.Label(item, class_=number, guess=guess, sure=sure, bulk=bulk)
+            return events.MultiLabel(item, list(present), list(absent), bulk=bulk, **before)
+        return events.Label(item, class_=number, bulk=bulk, **before)
 
     def same(sent: Body) -> bool:
         if not isinstance(sent, events.Classified) or sent.bulk is None:

@@ -471,13 +471,20 @@ class Views:
 
     def guessed_classes(self, i: int) -> list[int]:
         """Return the predicted classes of one item of a multi-label project."""
-        learner, columns = self.desk.learner, self.state.columns
-        said = learner.predicted(learner.probabilities(i))[: len(columns)]
-        return [number for number, yes in zip(columns, said.tolist(), strict=True) if yes]
+        learner = self.desk.learner  # a class of this round's events has no column yet
+        said = learner.predicted(learner.probabilities(i))[: len(learner.columns)]
+        return [number for number, yes in zip(learner.columns, said.tolist(), strict=True) if yes]
 
     def _predicted(self, i: int) -> list[int] | None:
         """Return the classes to mark as predicted; None in single-label projects and before any training."""
         return self.guessed_classes(i) if self.state.multi_label and self._knows() else None
+
+    def before(self, i: int) -> Reply:
+        """Return the fields of an answer that hold the model's guess from before it."""
+        if self.state.multi_label:
+            return {"guesses": self.guessed_classes(i)}
+        guess, sure = self.guess(i)
+        return {"guess": guess, "sure": sure}
 
     def guess(self, i: int) -> tuple[int | None, float]:
         """Return the most probable class of one item, and its probability."""

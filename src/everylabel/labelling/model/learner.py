@@ -327,6 +327,14 @@ def predicted(probabilities: np.ndarray, thresholds: np.ndarray | None) -> np.nd
     return probabilities >= probabilities.max(axis=-1, keepdims=True, initial=0.0)
 
 
+def certainty(probabilities: np.ndarray, thresholds: np.ndarray | None) -> float:
+    """Return the probability (k,) of the predicted class; of several, of the least certain decision."""
+    if thresholds is None:
+        return float(probabilities.max())
+    there = probabilities >= thresholds
+    return float(np.where(there, probabilities, 1.0 - probabilities).min(initial=1.0))
+
+
 def local_pool(features: Any, posterior: Posterior, known: Mapping[str, Any], exact: bool) -> Pool:
     """Return a pool in this process that learns each label exactly, or by one second-order step."""
     steps: dict[str, Any] = {"step_size": "auto", "closed_form": posterior.likelihood == "gaussian"}
