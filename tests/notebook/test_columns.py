@@ -1,6 +1,7 @@
 """Tables of every library: what came in comes back, with a column more."""
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,55 @@ def test_column_of_labels_is_completed(kind: str) -> None:
         found[0] if isinstance(found, list) else found.columns
     )
     assert names[-1] == "kind"
+
+
+def typed(kind: str) -> Any:
+    """Return a table whose column of labels has a type that lists its classes."""
+    values = ["loan", "card", *[None] * (len(TEXTS) - 2)]
+    given = with_column(table(kind), "kind", values)
+    if kind == "pandas":
+        pandas = pytest.importorskip("pandas")
+        return given.assign(kind=pandas.Categorical(values, ["loan", "card"], ordered=True))
+    if kind == "polars":
+        return given.with_columns(given["kind"].cast(pytest.importorskip("polars").Enum(["loan", "card"])))
+    if kind == "arrow":
+        return given.set_column(2, "kind", given.column("kind").dictionary_encode())
+    return given.cast_column("kind", pytest.importorskip("datasets").ClassLabel(names=["loan", "card"]))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "dataset"])
+def test_completed_column_keeps_its_type_and_adds_new_classes_at_the_end(kind: str) -> None:
+    given = typed(kind)
+    values = ["loan", "card", None, "transfer", *[None] * (len(TEXTS) - 4)]
+    found = with_column(given, "kind", values, replace=True)
+    if kind == "pandas":
+        assert found["kind"].cat.categories.tolist() == ["loan", "card", "transfer"]
+        assert found["kind"].cat.ordered
+    elif kind == "polars":
+        assert found.schema["kind"].categories.to_list() == ["loan", "card", "transfer"]
+    elif kind == "arrow":
+        assert found.schema.field("kind").type == given.schema.field("kind").type
+    else:
+        assert found.features["kind"].names == ["loan", "card", "transfer"]
+        values = [None if value is None else ["loan", "card", "transfer"].index(value) for value in values]
+    assert plain(found, "kind") == values
+    assert type(found) is type(given)
+
+
+def test_numbered_categories_stay_numbers() -> None:
+    pandas = pytest.importorskip("pandas")
+    given = pandas.DataFrame({"text": ["a", "b", "c"], "kind": pandas.Categorical([1, None, None], [1, 2])})
+    found = with_column(given, "kind", ["1", "2", "new"], replace=True)
+    assert found["kind"].tolist() == [1, 2, "new"]
+
+
+@pytest.mark.parametrize("form", ["list", "table"])
+def test_missing_first_file_leaves_a_list_of_images(form: str, tmp_path: Path) -> None:
+    places = [str(tmp_path / f"{i}.png") for i in range(4)]
+    for i, place in enumerate(places[1:]):
+        picture(40 * i).save(place)
+    items = read_memory(places if form == "list" else {"file": places}, Options())
+    assert items.kind == "image"
 
 
 def picture(shade: int) -> Image.Image:

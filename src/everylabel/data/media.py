@@ -17,6 +17,7 @@ from everylabel.data.cells import is_missing
 # allowed formats, whatever a file is called; for others Pillow may run a program (PostScript)
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM", "AVIF", "HEIF", "JPEG2000", "ICO")
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+FILES_TRIED = 20  # paths of a column or list of which one must be a file
 
 
 def is_image(item: Any) -> bool:
@@ -29,12 +30,12 @@ def is_image(item: Any) -> bool:
 
 
 def are_paths(items: list[Any]) -> bool:
-    """Return whether strings are image paths: all have an image suffix, and the first file exists."""
+    """Return whether strings are image paths: all have an image suffix, and one of the first files exists."""
     endings = tuple(SUFFIXES)
     if not items or not all(isinstance(item, str) and item.lower().endswith(endings) for item in items):
         return False
     try:
-        return Path(items[0]).is_file()
+        return any(Path(item).is_file() for item in items[:FILES_TRIED])
     except (OSError, ValueError):  # a name too long for a file
         return False
 

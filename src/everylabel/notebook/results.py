@@ -5,7 +5,7 @@ the session's own items, or for new ones of the same kind.
 """
 
 import os
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Container, Sequence, Sized
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -116,7 +116,8 @@ def _interval(figures: dict[str, Any]) -> Interval | None:
 def with_column(table: Any, name: str, values: Column, replace: bool = False) -> Any:
     """Return a table in memory with a column of texts or None.
 
-    replace : replace an existing column of this name
+    replace : replace an existing column of this name; a type that lists its classes (Categorical, Enum,
+        dictionary, ClassLabel) stays, with new classes at the end
     """
     frame = frame_of(table)
     if frame is None:
@@ -137,25 +138,51 @@ def with_column(table: Any, name: str, values: Column, replace: bool = False) ->
 
 
 def _pandas(table: Any, name: str, values: list[Any], there: bool) -> Any:
-    return table.assign(**{name: values})
+    column: Any = values
+    if hasattr(table[name].dtype if there else None, "categories"):
+        own = table[name].dtype
+        known = {str(category).strip(): category for category in own.categories}
+        kept = [known.get(value, value) for value in values]
+        column = _library(table).Categorical(
+            kept, [*own.categories, *_new(values, known)], ordered=own.ordered
+        )
+    return table.assign(**{name: column})
 
 
 def _polars(table: Any, name: str, values: list[Any], there: bool) -> Any:
     polars = _library(table)
-    return table.with_columns(polars.Series(name, values, dtype=polars.String))
+    own = table.schema[name] if there else polars.String
+    if isinstance(own, polars.Enum):
+        own = polars.Enum([*own.categories, *_new(values, own.categories)])
+    elif own != polars.Categorical:
+        own = polars.String
+    return table.with_columns(polars.Series(name, values, dtype=own))
 
 
 def _arrow(table: Any, name: str, values: list[Any], there: bool) -> Any:
     arrow = _library(table)
     array = arrow.array(values, arrow.string())
-    if there:
-        return table.set_column(table.column_names.index(name), name, array)
-    return table.append_column(name, array)
+    if not there:
+        return table.append_column(name, array)
+    if arrow.types.is_dictionary(table.schema.field(name).type):
+        array = array.dictionary_encode()
+    return table.set_column(table.column_names.index(name), name, array)
 
 
 def _dataset(table: Any, name: str, values: list[Any], there: bool) -> Any:
+    datasets = _library(table)
+    own = table.features[name] if there else None
     kept = table.remove_columns([name]) if there else table
-    return kept.add_column(name, values, feature=_library(table).Value("string"))
+    if not isinstance(own, datasets.ClassLabel):
+        return kept.add_column(name, values, feature=datasets.Value("string"))
+    names = [*own.names, *_new(values, own.names)]
+    numbers = [None if value is None else names.index(value) for value in values]
+    return kept.add_column(name, numbers, feature=datasets.ClassLabel(names=names))
+
+
+def _new(values: Column, known: Container[str]) -> list[str]:
+    """Return the classes that the column's type does not know, in the order of their first row."""
+    return list(dict.fromkeys(value for value in values if value is not None and value not in known))
 
 
 def _dicts(table: Any, name: str, values: list[Any], there: bool) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import text_of
 from everylabel.data.items import LONGEST_ID, IdList, unique_ids
-from everylabel.data.media import SUFFIXES
+from everylabel.data.media import FILES_TRIED, SUFFIXES
 from everylabel.data.options import Options
 from everylabel.data.readers.rows import check_columns, column_names, read_rows
 
@@ -73,10 +73,10 @@ def looks_like(
     base : where paths of images start
     """
     columns = {name: [text_of(value).strip() for value in values] for name, values in some.items()}
-    texts = _texts(columns)
+    images = [name for name in columns if _are_images(base, columns[name])]
+    texts = [name for name in _texts(columns) if name not in images]
     if len(texts) == 1:
         return "text", texts[0]
-    images = [name for name in columns if _are_images(base, columns[name])]
     if not texts:
         return ("image", images[0]) if len(images) == 1 else None
     found, many = (listed([repr(name) for name in names], 30) for names in (there, texts))
@@ -109,7 +109,7 @@ def _are_images(base: Path, values: list[str]) -> bool:
     filled = [value for value in values if value]
     if not filled or not all(value.lower().endswith(tuple(SUFFIXES)) for value in filled):
         return False
-    return any((base / value).is_file() for value in filled[:20])
+    return any((base / value).is_file() for value in filled[:FILES_TRIED])
 
 
 class Ids(NamedTuple):
