@@ -165,10 +165,22 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     assert all(row["label"] == row["body"].split()[3] == texts[int(row["row"])].split()[3] for row in rows)
     assert all(row["id"] == row["key"] == f"k{3 * int(row['row'])}" for row in rows)
     assert run("export", "shards", "-o", "few.csv", "--columns", "stars").exit_code == 0
+    for wrong in ("few.csv", "shards/manifest.json", "labels.csv"):
+        refused = run("export", "shards", "-o", "not.csv", "--show", wrong)
+        assert refused.exit_code == 2
+        assert f"{wrong}' is not the source of the shards" in refused.output
+        assert "expected the file that they were made from, big.csv" in refused.output
     assert (tmp_path / "few.csv").read_text().splitlines()[0] == "id,row,label,stars"
     predicted = run("predict", "shards/", "--project", "shards.everylabel", "-o", "p", "--format", "jsonl")
     assert predicted.exit_code == 0, predicted.output
     assert len(lines(tmp_path / "p")) == 30
+    (tmp_path / "new.csv").write_text("body\n" + "".join(f"{text}\n" for text in texts))
+    new = run("predict", "new.csv", "--project", "shards.everylabel", "-o", "new.jsonl", "--columns", "none")
+    assert new.exit_code == 0, new.output
+    assert (tmp_path / "new.jsonl").read_text().splitlines() == lines(tmp_path / "p")
+    (tmp_path / "shards" / "embedder.npz").unlink()  # an earlier version kept none
+    old = run("predict", "new.csv", "--project", "shards.everylabel", "-o", "new.jsonl")
+    assert "made by tfidf, fitted on other items, and hold no embedder.npz; expected features" in old.output
     one, other = (tmp_path / "shards" / f"part-00000{i}.npy" for i in (1, 2))
     for a, b in ((one, tmp_path / "x"), (other, one), (tmp_path / "x", other)):
         a.rename(b)

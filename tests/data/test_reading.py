@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.core.errors import EverylabelWarning
+from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data.options import Options
 from everylabel.data.read import read, read_rows
 from everylabel.data.readers.rows import Column, column_names
@@ -423,3 +423,12 @@ def test_ids_are_looked_for_and_must_name_every_row(tmp_path: Path) -> None:
         el.EverylabelError, match=r"'uid' is not in .* one of 'id', 'body', or --id-column none"
     ):
         read(path, Options(id_column="uid"))
+
+
+def test_show_of_no_table_is_named_as_such(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((3, 2), np.float32))
+    (tmp_path / "notes.txt").write_text("a b")
+    with pytest.raises(
+        EverylabelError, match=r"--show '.*notes.txt' is no table; expected a row for each row"
+    ):
+        read(str(tmp_path / "x.npy"), Options(show=str(tmp_path / "notes.txt")))

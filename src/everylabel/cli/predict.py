@@ -102,9 +102,14 @@ def predict(
             note(f"{made.kept:,} rows were predicted before")
         _done(console, made.predictions.rows - made.broken, out)
         return
+    embedder = None
+    if is_shards(about.source):
+        from everylabel.scale.predicting import embedder_of
+
+        embedder = embedder_of(about.source, about.trust)
     reading = Options(text_column, image_column, id_column=id_column, encoding=encoding, long_rows=long_rows)
     with embedding_bar() as progress:
-        predicted = predict_new(about, labels, new, reading, progress)
+        predicted = predict_new(about, labels, new, reading, progress, embedder)
     for text in predicted.notes:
         note(text)
     pieces = write_table(predicted_records(predicted, beside), chosen)

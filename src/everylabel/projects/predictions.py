@@ -20,6 +20,7 @@ from everylabel.labelling.model.training import teaching_names, train, train_wit
 from everylabel.labelling.sources.teaching import train_with_suggestions
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
+from everylabel.models.embedding.embed import Embedder
 from everylabel.models.names import NameRows, name_rows
 from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.features import Progress, broken_rows, embed_as
@@ -69,6 +70,7 @@ def predict(
     new: str | Path,
     options: Options,
     progress: Progress | None = None,
+    embedder: Embedder | None = None,
 ) -> Predicted:
     """Return predictions for new items by the model trained exactly on all labels.
 
@@ -84,6 +86,8 @@ def predict(
         Of the new file; unset ones are the project's own, if the file has such a column.
     progress : function, optional
         Called with the number of rows embedded so far and of all rows.
+    embedder : Embedder, optional
+        Embeds the new items, if the project's features came with its source.
     """
     prepared = prepare(project.features)
     posterior = trained(prepared, label_set)
@@ -91,7 +95,7 @@ def predict(
         warnings.simplefilter("always")
         items = _read(project, Path(new), options)
         notes = told_of(items)
-        features, items, left = _features(project, items, progress)
+        features, items, left = _features(project, items, progress, embedder)
     told = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if features.shape[1] != project.features.shape[1]:
         raise EverylabelError(
@@ -123,22 +127,26 @@ def _read(project: Project, path: Path, options: Options) -> Items:
 
 
 def _features(
-    project: Project, items: Items, progress: Progress | None
+    project: Project, items: Items, progress: Progress | None, embedder: Embedder | None
 ) -> tuple[np.ndarray, Items, tuple[str, ...]]:
     """Return features, the items without broken images, and notes."""
     if items.features is not None:
         return items.features, items, ()
-    if project.embedded_in is None:
+    if project.embedded_in is None and embedder is None:
         raise EverylabelError(
             f"project {project.name!r} was labelled on features that came with it; expected new ones of "
             f"{project.features.shape[1]} columns ({', '.join(ARRAYS)}), made the same way: everylabel embed "
             "with the model that made those"
         )
-    if items.kind != project.kind:
-        raise EverylabelError(f"the new items are of kind {items.kind!r}; expected {project.kind!r}")
+    kind = project.kind if embedder is None else embedder.kind
+    if items.kind != kind:
+        raise EverylabelError(f"the new items are of kind {items.kind!r}; expected {kind!r}")
     if project.generation is not None:
         features = project.generation.embed(items.items)
+    elif embedder is not None:
+        features = embedder.rows(items.items)
     else:
+        assert project.embedded_in is not None
         features = embed_as(items.items, project.embedded_in, project.trust, progress)
     broken = broken_rows(features) if items.kind == "image" else ()
     if not broken:

@@ -28,6 +28,7 @@ from everylabel.scale.sources import Source, open_source
 
 SHARD_ROWS = 65_536  # a multiple of every backend's chunk
 MODEL, DIGEST = "--model", "the model of digest"  # in the manifest
+FIT = "embedder.npz"  # in the folder of shards: the fitted encoder, to embed new items
 
 
 class Embedded(NamedTuple):
@@ -146,6 +147,8 @@ def embed_shards(
         "--shard-rows": size,
     }
     shards = open_or_create(out, about, ".npy", source, origin.files, origin.counts, size)
+    if fit is not None:
+        filesystem.write(filesystem.inside(out, FIT), lambda file: file.write(fit.read_bytes()))
     origin.convert()
     job = Embedding(origin.with_rows(shards), backend, shards, dtype)
     missing, damaged = _to_make(job)

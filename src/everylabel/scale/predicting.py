@@ -1,8 +1,10 @@
 """`predict_shards`: a project's predictions for every row of a folder of shards, one table a shard."""
 
 import hashlib
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +18,16 @@ from everylabel.formats.records import prediction_records
 from everylabel.formats.tables import write_table
 from everylabel.labelling.model.scaling import prepare
 from everylabel.labelling.state.state import LabelSet
+from everylabel.models.embedding.embed import Embedder
+from everylabel.models.embedding.fitted import FITTED
 from everylabel.models.scaling import Scaling
 from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
+from everylabel.projects.trust import Trust
 from everylabel.scale import filesystem
 from everylabel.scale.cluster import connect, make_parts
-from everylabel.scale.embedding import DIGEST, MODEL, model_digest
+from everylabel.scale.embedding import DIGEST, FIT, MODEL, model_digest
 from everylabel.scale.manifest import (
     Manifest,
     Part,
@@ -143,6 +148,32 @@ def predict_shards(
     job = Predicting(found, head, predictions, form)
     done = make_parts(job.make, job.key, predictions, missing, cluster, progress, cpus=worker_cpus)
     return Predicted(predictions, *done)
+
+
+def embedder_of(folder: str, trust: Trust) -> Embedder:
+    """Return an embedder of new items, made like the rows of a folder of shards."""
+    manifest = finished_shards(folder)
+    kind = "image" if "--image-column" in manifest.about else "text"
+    model, place = str(manifest.about.get(MODEL)), filesystem.inside(manifest.folder, FIT)
+    if filesystem.is_file(place):
+        with tempfile.TemporaryDirectory() as home, filesystem.opened(place) as file:
+            path = Path(home) / FIT
+            path.write_bytes(file.read())
+            embedder = Embedder(kind, None, fit=path)
+    elif model in FITTED:
+        raise EverylabelError(
+            f"shards {folder!r} were made by {model}, fitted on other items, and hold no {FIT}; expected "
+            "features of the new items: everylabel embed NEW -o NEW.npy --fit with the same file"
+        )
+    else:
+        trust.check(model)
+        embedder = Embedder(kind, model, trust.code)
+    if model_digest(embedder.backend) != manifest.about.get(DIGEST):
+        raise EverylabelError(
+            f"model {model!r} is not the one that made the shards {folder!r}; expected features of the new "
+            "items by that model: everylabel embed NEW -o NEW.npy"
+        )
+    return embedder
 
 
 def _finished(folder: str, project: Project) -> list[Shard]:

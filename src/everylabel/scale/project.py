@@ -146,6 +146,13 @@ def _source(manifest: Manifest, options: Options) -> tuple[Source | None, str]:
         if not filesystem.exists(place):
             return None, f"the source {place!r} is not there{NAME_IT} FILE"
         return _opened(place, manifest, options), ""
+    except EverylabelError as error:
+        if options.show is None:
+            raise
+        raise EverylabelError(
+            f"--show {place!r} is not the source of the shards {manifest.folder!r} ({error}); expected the "
+            f"file that they were made from, {filesystem.base_name(manifest.source) or 'as embed read it'}"
+        ) from error
     except OSError as error:
         return None, f"the source {place!r} cannot be read ({error.strerror or error}){NAME_IT} FILE"
 

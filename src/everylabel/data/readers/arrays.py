@@ -19,6 +19,7 @@ from everylabel.data.options import Options
 from everylabel.data.readers.columns import Ids, ids_of, named_ids, read_columns
 from everylabel.data.readers.rows import check_columns
 from everylabel.data.readers.table import MOST_FIELDS, image_paths, pictures
+from everylabel.data.readers.table import SUFFIXES as TABLES
 
 SUFFIXES = (".npy", ".npz")
 LARGEST = 1e18  # of a feature: its square must be far from the largest number there is
@@ -227,6 +228,10 @@ def _shown(show: Path, options: Options, stored: Stored) -> dict[str, list[Any]]
     """Return the columns of the table, a row for each row of features."""
     if not show.exists():
         raise EverylabelError(f"--show {str(show)!r} is not there; expected a table's file, such as .csv")
+    if show.suffix.lower() not in TABLES:
+        raise EverylabelError(
+            f"--show {str(show)!r} is no table; expected a row for each row of features: {', '.join(TABLES)}"
+        )
     id_column = named_ids(options.id_column)
     wanted = (options.text_column, options.image_column, options.label_column, id_column)
     columns = read_columns(show, wanted, options)
