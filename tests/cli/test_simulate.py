@@ -142,3 +142,14 @@ def test_the_table_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [line for line in text.splitlines() if "[0.81, 0.97]" in line]
     assert len(lines) <= 12
     assert "10,019" in lines[-1]
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare"])
+def test_missing_labels_are_noticed_before_anything_is_embedded(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.csv").write_text("text\n" + "".join(f"a note number {i}\n" for i in range(20)))
+    done = CliRunner().invoke(app, [command, "notes.csv", "--model", "no-such-model"])
+    assert done.exit_code == 2
+    assert "has no true labels; expected --label-column" in done.output

@@ -9,6 +9,7 @@ from scipy.sparse import csr_matrix
 from sklearn.pipeline import make_pipeline
 
 import everylabel as el
+from everylabel.core.errors import EverylabelWarning
 
 RNG = np.random.default_rng(0)
 POST = el.laplace(RNG.normal(size=(4, 3)), RNG.normal(size=(9, 3)))
@@ -148,3 +149,36 @@ def test_a_class_weight_may_be_a_dict() -> None:
     factors = np.ones(3)
     factors[Y[0]] = 2.0
     np.testing.assert_array_equal(weighted, el.fit_map(X, Y, 3, class_weight=factors))
+
+
+def _far(rows: int = 40, at: int = 7) -> tuple[np.ndarray, np.ndarray]:
+    """Return single-precision rows, one of them with a number of a million."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(rows, 3)).astype(np.float32)
+    x[at, 1] = 1e6
+    return x, np.arange(rows) % 3
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda x, y: el.fit_map(x, y, 3), "features"),
+        (lambda x, y: el.update(POST, x, y), "features"),
+        (lambda x, y: el.Pool(x, POST), "features"),
+        (lambda x, y: el.LaplaceClassifier().fit(x, y), "X"),
+        (lambda x, y: el.LaplaceClassifier().partial_fit(x, y), "X"),
+        (lambda x, y: el.LaplaceClassifier().fit(x[:5], y[:5], unlabelled=x), "unlabelled"),
+    ],
+)
+def test_row_far_out_of_scale_is_named(call: Any, name: str) -> None:
+    with pytest.warns(EverylabelWarning, match=f"{name} has 1 row with numbers .* as most: row 7; expected"):
+        call(*_far())
+
+
+@pytest.mark.filterwarnings("ignore:method 'exact' trained")
+def test_one_new_row_is_compared_with_the_rows_learned_before() -> None:
+    x, y = _far()
+    known = el.laplace(el.fit_map(x[8:], y[8:], 3), x[8:], labels=y[8:])
+    with pytest.warns(EverylabelWarning, match="as most: row 0; expected"):
+        el.update(known, x[7:8], y[7:8])
+    el.update(known, x[6:7], y[6:7])  # warnings are errors

@@ -347,3 +347,14 @@ def test_fit_with_many_classes_prints_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         el.LaplaceClassifier().fit(x, y)
+
+
+def test_unnamed_columns_of_another_number_are_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 3)), (rng.random((12, 3)) < 0.5).astype(float)
+    clf = el.LaplaceClassifier().fit(x, pandas.DataFrame(y, columns=["a", "b", "c"]))
+    with pytest.raises(el.EverylabelError, match="y has 2 columns without names, and 3 classes are known"):
+        clf.partial_fit(x, y[:, :2])
+    assert clf.classes_.tolist() == ["a", "b", "c"]
+    assert clf.partial_fit(x, y[:, :2], classes=["b", "d"]).classes_.tolist() == ["a", "b", "c", "d"]

@@ -467,3 +467,8 @@ def test_a_note_is_told_once(tmp_path: Path) -> None:
     notes = open_project(tmp_path / "x.csv", model="tfidf", keep=False, begin=lambda _: []).notes
     assert len(notes) == len(set(notes))
     assert any("'id' holds the ids" in note for note in notes)
+
+
+def test_options_as_last_time_name_multi_label() -> None:
+    assert Options("text", label_separator=";").arguments() == "--multi-label --text-column text"
+    assert Options(label_separator="|").arguments() == "--multi-label --label-separator '|'"

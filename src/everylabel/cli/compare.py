@@ -97,8 +97,8 @@ def _labelled(
     """Return features and labels of a source, split into training and held-out items."""
     import numpy as np
 
-    from everylabel.core.errors import EverylabelError
     from everylabel.experiments.compare import split
+    from everylabel.projects.project import needs_labels
 
     parts = ("X_train", "y_train", "X_test", "y_test")
     if source.endswith(".npz") and Path(source).is_file():
@@ -106,12 +106,8 @@ def _labelled(
             if set(parts) <= set(file):
                 return {part: file[part] for part in parts}
     given = {name: value for name, value in columns.items() if value is not None}
-    project = opened(
-        source, **given, model=model, folder=folder.parent / "projects" / f"{Path(source).name}.everylabel"
-    )
-    project = project.blind()
-    if project.truth is None or not np.any(project.truth >= 0):
-        raise EverylabelError(f"source {source!r} has no labels; name their column with --label-column")
+    home = folder.parent / "projects" / f"{Path(source).name}.everylabel"
+    project = opened(source, **given, model=model, folder=home, check=needs_labels).blind()
     return split(np.asarray(project.features), np.asarray(project.truth), share)
 
 

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,7 @@ def embedding_bar(doing: str = "embedding") -> Iterator[Callable[[int, int], Non
 
 def opened(source: str, **options: Any) -> "Project":
     """Open a source as a project, with a progress bar for its embedding, and print the project's notes."""
+    from everylabel.core.errors import EverylabelWarning
     from everylabel.projects.project import open_project
     from everylabel.scale.manifest import shards_behind
 
@@ -113,6 +115,7 @@ def opened(source: str, **options: Any) -> "Project":
         options["reader"] = in_files()
 
     told = [0, 0]
+    warnings.filterwarnings("ignore", ".*times as large as most", EverylabelWarning)  # a note names the rows
 
     with embedding_bar() as progress:
 

@@ -54,6 +54,7 @@ def simulate(
     console = Console()
     with tempfile.TemporaryDirectory() as place:
         from everylabel.core.checks import check_choice
+        from everylabel.projects.project import needs_labels
         from everylabel.simulation import simulate as label_by_truth
         from everylabel.simulation.people import HANDS, check_ending, write_curve
 
@@ -70,6 +71,7 @@ def simulate(
             trust_model_code=trust_model_code,
             encoding=encoding,
             folder=Path(place) / "simulated.everylabel",
+            check=needs_labels,
         ).blind()
         truth = _truth(project)
         settings = {"--strategy": strategy, "--check-every": check_every, "--names-prior": names_prior}

@@ -1,5 +1,6 @@
 """Checks of user input. Each returns clean float64 / int64 arrays or raises an error that says what to do."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,11 +8,13 @@ import numpy as np
 from array_api_compat import device
 
 from everylabel.core.arrays import Array, as_array, float64, from_numpy, is_real, namespace, to_numpy
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, EverylabelWarning, counted, listed
 from everylabel.core.posterior import Posterior
 
 _LARGEST = 1e100  # its square, and sums of such squares, are finite
 _HEAVIEST = 1e15  # beside a larger weight, a weight of 1 is lost in double precision
+FAR = 1000  # a row this many times as large as the median is most likely wrong
+LOOKED_AT = 10**8  # numbers checked for such rows; checking more would delay the start
 _INSTANCES = "(n, d): one row an instance, one column a feature"
 
 
@@ -131,6 +134,41 @@ def check_matrix(
     raise EverylabelError(
         f"{name} holds numbers beyond {_LARGEST:g}, whose squares overflow; scale them to a norm of about 10"
     )
+
+
+def outlying_rows(features: Array, beside: Array | None = None) -> np.ndarray:
+    """Return the rows with a number more than FAR times as large as most rows have.
+
+    beside : rows of earlier calls, to compare with
+    """
+    if int(np.prod(features.shape)) > LOOKED_AT:
+        return np.zeros(0, np.int64)
+    sizes = _row_sizes(features)
+    known = sizes if beside is None else np.concatenate([sizes, _row_sizes(beside)])
+    usual = float(np.median(known)) if len(known) > 2 else 0.0
+    return np.flatnonzero(sizes > FAR * usual) if usual > 0.0 else np.zeros(0, np.int64)
+
+
+def _row_sizes(rows: Array) -> np.ndarray:
+    """Return the largest absolute number of each row, without a copy of the rows."""
+    if not all(rows.shape):
+        return np.zeros(0)
+    xp = namespace(features=rows)
+    return to_numpy(xp.maximum(xp.max(rows, axis=1), -xp.min(rows, axis=1)))
+
+
+def warn_of_outliers(features: Array, name: str, beside: Array | None = None) -> None:
+    """Warn of rows so large that the model can hardly distinguish the others."""
+    far = outlying_rows(features, beside)
+    if len(far):
+        rows = listed([str(i) for i in far])
+        warnings.warn(
+            f"{name} has {counted(len(far), 'row')} with numbers more than {FAR:,} times as large as most: "
+            f"row {rows}; expected numbers of one scale, since the model can hardly tell the other rows "
+            "apart. Correct or remove what is wrong",
+            EverylabelWarning,
+            stacklevel=3,
+        )
 
 
 def with_bias(features: Array) -> Array:

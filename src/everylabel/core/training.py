@@ -28,6 +28,7 @@ from everylabel.core.checks import (
     check_positive,
     check_shares,
     check_weights,
+    warn_of_outliers,
     with_bias,
 )
 from everylabel.core.descent import NEAR, descend
@@ -96,6 +97,7 @@ def fit_map(
     (65, 10)
     """
     array = check_matrix(features, "features")
+    warn_of_outliers(array, "features")
     n_classes = check_count(n_classes, "n_classes")
     if binary and n_classes != 2:
         raise EverylabelError(f"n_classes is {n_classes}; expected 2 with binary=True")

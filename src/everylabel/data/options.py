@@ -4,6 +4,8 @@ import shlex
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from everylabel.data.label_lists import SEPARATOR
+
 SHOWN = 8  # class names in a note
 DECIDE = ("text_column", "image_column", "show", "encoding", "long_rows")  # decide which items exist
 
@@ -44,8 +46,11 @@ class Options:
 
     def arguments(self) -> str:
         """Return the options as command-line arguments; a long list of classes is shortened."""
-        pairs = [(name, value) for name, value in asdict(self).items() if value is not None]
-        return " ".join(f"{_option(name)} {_typed(value)}" for name, value in pairs)
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        switches = ["--multi-label"] if "label_separator" in given else []  # one implies the other
+        if given.get("label_separator") == SEPARATOR:
+            del given["label_separator"]
+        return " ".join([*switches, *(f"{_option(name)} {_typed(value)}" for name, value in given.items())])
 
 
 def _option(name: str) -> str:

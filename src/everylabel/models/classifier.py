@@ -30,7 +30,7 @@ from everylabel.core import (
     update,
 )
 from everylabel.core.arrays import softmax
-from everylabel.core.checks import check_matrix, check_positive
+from everylabel.core.checks import check_matrix, check_positive, warn_of_outliers
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.updates import METHODS
@@ -179,10 +179,12 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         again = clone(self)  # if this fails, the earlier fit is unchanged
         several, given = are_answers(y), y
         X, y = again._validated(X, y, names, first=True)
+        warn_of_outliers(X, "X")
         scaling, again.from_pool_ = None, unlabelled is not None and bool(self.scale_features)
         pool = X
         if unlabelled is not None:
             pool = validate_data(again, unlabelled, dtype=np.float64, reset=False)
+            warn_of_outliers(pool, "unlabelled")
             scaling = fit_pool_scaling(pool) if again.from_pool_ else None
         named = None if names is None else ClassNames.of(names, pool, around=scaling)
         if several:
@@ -215,10 +217,17 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         first, given = not hasattr(self, "posterior_"), y
         several = are_answers(y)
         X, y = self._validated(X, y, names, first)
+        if first:
+            warn_of_outliers(X, "X")
         weights = _weights(sample_weight, X)
         if several:
             unnamed = classes is None and not hasattr(given, "columns")
             same = not first and unnamed and y.shape[1] == len(self.classes_)
+            if not first and unnamed and names is None and not same:
+                raise EverylabelError(
+                    f"y has {y.shape[1]} columns without names, and {len(self.classes_)} classes are known; "
+                    "expected a column for each of them, or classes= with the name of each column"
+                )
             named = self.classes_ if same else columns_of(given, y.shape[1], classes, names)
         else:
             named = with_named(np.unique(y if classes is None else classes), names)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from everylabel.core.checks import FAR, outlying_rows
 from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.classes import check_class_count, clean_name, no_labels
 from everylabel.data.datasets.catalog import dataset_key
@@ -41,8 +42,6 @@ ENDING = ".everylabel"
 IN_MEMORY = "items in memory"  # source that no folder can name: `open_project` gets a reader for it
 OWN = 0o700  # mode of a folder that other users cannot read
 SHOWN = 5  # maximum number of omitted images to name
-FAR = 1000  # a row this many times as large as the median is most likely wrong
-LOOKED_AT = 10**8  # numbers checked for such rows; checking more would delay the start
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -109,10 +108,7 @@ class Project(Items):
         """Return the project with its labels as the truth of a simulated person, and no labels."""
         if self.truth is not None:
             return replace(self, labels=no_labels(len(self)))
-        if not self.labelled:
-            raise EverylabelError(
-                f"source {self.source!r} has no true labels; expected --label-column with the column of them"
-            )
+        check_true_labels(self.source, self)
         return replace(self, truth=self.labels, labels=no_labels(len(self)))
 
 
@@ -123,6 +119,19 @@ class Opening(NamedTuple):
     now: Remembered
     before: Remembered | None
     items: Items
+
+
+def check_true_labels(source: str, items: Items) -> None:
+    """Refuse a source without labels, before it is embedded for nothing."""
+    if items.truth is None and not items.labelled:
+        raise EverylabelError(
+            f"source {source!r} has no true labels; expected --label-column with the column of them"
+        )
+
+
+def needs_labels(opening: Opening) -> None:
+    """Check a source whose labels are the truth, as `Check` of `open_project`."""
+    check_true_labels(opening.now.source, opening.items)
 
 
 Check = Callable[[Opening], Items | None]
@@ -406,12 +415,7 @@ def _with_features(
 
 def outliers(items: Items, features: np.ndarray) -> tuple[str, ...]:
     """Return a note about rows so large that the model cannot distinguish the others."""
-    n, d = features.shape
-    if not isinstance(features, np.ndarray) or not 0 < n * d <= LOOKED_AT:
-        return ()
-    sizes = np.abs(features).max(axis=1)
-    usual = float(np.median(sizes))
-    far = np.flatnonzero(sizes > FAR * usual) if usual > 0 else ()
+    far = outlying_rows(features) if isinstance(features, np.ndarray) else ()
     if not len(far):
         return ()
     many = counted(len(far), "row of the features is", "rows of the features are")

@@ -8,6 +8,7 @@ from everylabel.core.checks import (
     check_features,
     check_positive,
     check_weights,
+    warn_of_outliers,
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
@@ -25,6 +26,7 @@ DEFAULT_STEPS = {
     "first_order": first_order.DEFAULT_STEP,
     "monte_carlo": monte_carlo.DEFAULT_STEP,
 }
+COMPARED = 64  # earlier rows that the size of new ones is compared with
 
 
 def default_step(method: str, likelihood: str) -> float:
@@ -119,6 +121,8 @@ def update(
     weights = check_weights(weights, design.shape[0], design)
     if design.shape[0] == 0:
         return posterior
+    known = None if posterior.data is None else posterior.data.features[:COMPARED]
+    warn_of_outliers(design, "features", known)
     new = Labelled(design, labels, weights)
     if method == "exact":
         return exact.exact(posterior, new, report)

@@ -25,6 +25,7 @@ from everylabel.core.checks import (
     check_positions,
     check_positive,
     check_posterior,
+    warn_of_outliers,
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
@@ -350,8 +351,11 @@ class Pool(LearningPool):
 
     def _make_cache(self, features: Any, posterior: Posterior) -> LocalLogits:
         """Return the cache of logits and variances; subclasses override it."""
-        folded = isinstance(features, Scaled) and posterior.bias
-        return LocalLogits((Folded if folded else Features)(features, posterior))
+        if isinstance(features, Scaled):
+            return LocalLogits((Folded if posterior.bias else Features)(features, posterior))
+        whole = Features(features, posterior)
+        warn_of_outliers(whole.array, "features")
+        return LocalLogits(whole)
 
     def _room(self, n: int) -> tuple[Any, Any, Any]:
         """Return labels, weights and states of n free instances."""
