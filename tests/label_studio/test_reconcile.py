@@ -1,6 +1,7 @@
 """Backends that missed webhooks, were stopped or killed: afterwards equal to one that missed nothing."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.annotations import read_annotation
 from everylabel.label_studio.api import ApiError
 from everylabel.labelling.model.retrainer import retrain
@@ -245,3 +247,29 @@ def test_model_version_counts_the_labels(studio: LabelStudio, tmp_path: Path) ->
         studio.annotate(list(studio.tasks)[9], "fruit")
         made.project.reconciler.ask()  # as every minute
         until(lambda: studio.project["model_version"].startswith("2 labels "))
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_swapped_log_is_noticed(studio: LabelStudio, tmp_path: Path, stored: bool) -> None:
+    home = tmp_path / "label-studio-7.everylabel"
+    log = tmp_path / "store.sqlite" if stored else home / "labels.sqlite"
+    options = {"store": str(log)} if stored else {}
+    (tmp_path / "other").mkdir()
+    with running(studio, tmp_path, **options):
+        pass
+    with running(studio, tmp_path, **options):  # the same log again
+        pass
+    other = tmp_path / "other" / log.relative_to(tmp_path)
+    with running(studio, tmp_path / "other", **({"store": str(other)} if stored else {})):
+        pass
+    shutil.copyfile(other, log)
+    what = "holds nothing of this project" if stored else "is another one"
+    with (
+        pytest.raises(EverylabelError, match=f"in which this project was labelled, {what}; .* delete '"),
+        running(studio, tmp_path, **options),
+    ):
+        pass
+    shutil.rmtree(home)
+    log.unlink(missing_ok=True)
+    with running(studio, tmp_path, **options):  # begun again, by the annotations of Label Studio
+        pass

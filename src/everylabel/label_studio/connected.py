@@ -142,7 +142,7 @@ def _opened(tasks: Tasks, options: ConnectOptions, progress: Progress | None = N
         model=options.model,
         trust_model_code=options.trust_model_code,
         progress=progress,
-        check=check_labelled(options.store, accept=True),
+        check=check_labelled(options.store, accept=True, own_log=f"delete {str(tasks.path.parent)!r}"),
         text_column="text" if tasks.column == "text" else None,
         image_column="image" if tasks.column == "image" else None,
         **how,

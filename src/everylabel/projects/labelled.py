@@ -24,18 +24,21 @@ from everylabel.projects.project import Begin, Check, Opening, Project
 STORE = "labels.sqlite"  # in the project's folder
 
 
-def check_labelled(store: str | None, *, accept: bool = False, needed: bool = False) -> Check:
+def check_labelled(
+    store: str | None, *, accept: bool = False, needed: bool = False, own_log: str = ""
+) -> Check:
     """Return a check for `open_project`: it gives items the log's ids and refuses a changed source.
 
-    accept : accept a changed source
+    accept : accept a changed source, and another log unless `own_log` is given
     needed : the log is only read: refuse if there is none, and report changes of the source in a note
+    own_log : how to go on without the project's own log, which is then needed although changes are accepted
     """
 
     def check(opening: Opening) -> Items | None:
         place = str(opening.folder / STORE) if store is None else store
-        if opening.before is not None and not accept:
+        if opening.before is not None and (own_log or not accept):
             name = log_name(opening.before.name, opening.before.id, opening.items, store)
-            _check_log_there(place, name, opening.before.log_in(store))
+            _check_log_there(place, name, opening.before.log_in(store), own_log or "add --accept-changes")
         if not needed and "://" not in place and not Path(place).exists():
             return None
         now, items = opening.now, opening.items
@@ -72,7 +75,7 @@ def log_mark(log: Store) -> str:
     return "" if first is None else repr(first.at)
 
 
-def _check_log_there(place: str, name: str, noted: str) -> None:
+def _check_log_there(place: str, name: str, noted: str, without: str) -> None:
     """Refuse to start a new log if the project's log is gone, empty or another one.
 
     Errors of reading a log (another program holds it, a later version wrote it) are passed on unchanged: it
@@ -90,8 +93,7 @@ def _check_log_there(place: str, name: str, noted: str) -> None:
         what = "is another one" if found else "holds nothing of this project" if there else "is gone"
         raise EverylabelError(
             f"the log {place.split('@')[-1]!r}, in which this project was labelled, {what}; put it back, or "
-            "a backup of it (everylabel doctor looks what is there). To go on without its labels, add "
-            "--accept-changes"
+            f"a backup of it (everylabel doctor looks what is there). To go on without its labels, {without}"
         )
 
 
