@@ -40,6 +40,7 @@ NAMES: dict[str, tuple[str, list[list[str]]]] = {  # what it measures, and the c
         "the server with 100,000 and a million items, and under kill -9",
         [["serving", *OUT], ["serving_large", *OUT], ["kills", "--kills", "200", *OUT]],
     ),
+    "auto_label": ("items certified by 80 confirmations, and broken promises", [["auto_label", *DATA]]),
     "scale": ("a pool of 1, 2 and 4 million items in shards on Ray", [["scale", *OUT]]),
     "label_studio": ("webhooks of Label Studio beside 100,000 tasks", [["label_studio", *OUT]]),
 }

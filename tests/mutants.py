@@ -250,6 +250,7 @@ CORE = [
     Mutant("selection/pool/cached_logits.py", "to_numpy(old.cov) @ cached.rows(idx).T", "cached.rows(idx).T", "selection/test_pool.py::test_the_change_of_many_labels_is_in_the_span_of_theirs"),
     Mutant("labelling/quality/certificate.py", "(self.rate * self.size - self.wrong) / (self.size - self.n)", "self.rate", "labelling/test_certificate.py"),
     Mutant("labelling/quality/certificate.py", "1.0 + c * m / (1.0 - m)", "1.0 + 2 * c * m / (1.0 - m)", "labelling/test_certificate.py"),
+    Mutant("labelling/auto_label.py", "told[near, guess[at : at + BLOCK, None]]", "told[near, 0]", "labelling/test_auto_label.py"),
     Mutant("labelling/quality/suspects.py", "e * (1.0 - own) / (k - 1)", "e * (1.0 - own)", "labelling/test_suspects.py"),
     Mutant("labelling/quality/suspects.py", "- 0.5 * (np.log(t)", "+ 0.5 * (np.log(t)", "labelling/test_suspects.py"),
     Mutant("labelling/quality/accuracy.py", "share * (1 - share) / n + z2", "share * (1 - share) + z2", "labelling/test_accuracy.py"),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.labelling.auto_label import Finishing
+from everylabel.labelling.auto_label import NEAREST, Finishing, how_many, neighbour_agreement
 from everylabel.labelling.quality.certificate import certify
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.state import LabelSet
@@ -160,3 +160,32 @@ def _emitted(made: Service, classes: dict[int, int]) -> Any:
     for item, number in classes.items():
         made.desk.emit("me", AutoLabel(made.state.ids[item], number, 0.9))
     return lambda: None
+
+
+def test_neighbours_of_another_class_lower_the_score() -> None:
+    rng = np.random.default_rng(0)
+    truth_of = np.repeat([0, 1], 40)
+    features = 3.0 * np.eye(2)[truth_of] + 0.3 * rng.normal(size=(80, 2))
+    probs = np.where(np.eye(2)[truth_of] > 0, 0.9, 0.1)
+    probs[5] = [0.1, 0.9]  # a confident error among items of class 0
+    free = np.arange(80)
+    found = neighbour_agreement(features, free, probs, free, probs)
+    assert found.argmin() == 5
+    likeness = _cosines(features - features.mean(axis=0))
+    np.fill_diagonal(likeness, -np.inf)
+    for i in (0, 5, 70):  # its slow twin
+        near = sorted(range(80), key=lambda j: -likeness[i, j])[:NEAREST]
+        assert found[i] == pytest.approx(np.mean([probs[j, probs[i].argmax()] for j in near]))
+
+
+def _cosines(rows: np.ndarray) -> np.ndarray:
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(unit @ unit.T)
+
+
+def test_half_of_the_rest_is_proposed_unless_too_many_errors_are_expected() -> None:
+    assert how_many(np.full(90, 0.98), 100, 0.05) == 50
+    assert how_many(np.full(90, 0.999), 100, 0.05) == 90  # all that have a class
+    assert how_many(np.full(90, 0.9), 100, 0.05) == 0
+    assert how_many(np.r_[np.full(20, 0.999), np.full(80, 0.5)], 100, 0.05) == 20
+    assert how_many(np.zeros(0), 100, 0.05) == 0

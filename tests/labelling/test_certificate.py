@@ -46,12 +46,12 @@ def test_a_set_is_certified_when_its_capital_reaches_the_limit(errors: list[int]
         assert found.needed == (1 if expected is None else 0)
 
 
-def test_about_seventy_confirmations_without_an_error_certify_five_percent() -> None:
+def test_about_sixty_confirmations_without_an_error_certify_five_percent() -> None:
     places = levels(np.linspace(0.5, 1.0, 2000).tolist())
     nothing = certify(places, [None] * 2000, rate=0.05, confidence=0.95)
     assert (nothing.confirmed, nothing.size, nothing.next, nothing.certified) == (0, 2000, 0, None)
     assert nothing.needed is not None
-    assert 59 <= nothing.needed <= 75
+    assert 57 <= nothing.needed <= 65
 
 
 def test_too_few_items_cannot_be_certified_before_all_are_confirmed() -> None:
@@ -62,9 +62,9 @@ def test_too_few_items_cannot_be_certified_before_all_are_confirmed() -> None:
 def test_errors_among_the_less_sure_lower_the_share() -> None:
     rng = np.random.default_rng(0)
     sure = rng.random(1500)
-    wrong = (sure < 1 / 3) & (rng.random(1500) < 0.3)
+    wrong = (sure < 1 / 2) & (rng.random(1500) < 0.3)
     found, places, errors = _confirmed(wrong, sure, rng, 0.05, 400)
-    assert found.certified in (1, 2)
+    assert found.certified == 1
     assert errors[places >= found.certified].mean() <= 0.05
 
 

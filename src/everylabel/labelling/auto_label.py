@@ -1,14 +1,19 @@
 """Auto-labelling: the model labels the rest once people have confirmed enough of a random sample.
 
-The items and the classes that the model would give them are fixed at the start: the surest free items, as
-many as have an expected error rate of at most MARGIN of the allowed one, by the calibration of
-`quality/accuracy.py`. People confirm them in random order without seeing the guess. `quality/certificate.py`
-determines when the model may label, and moves on to surer items when errors appear. The guarantee covers all
-items of the certified set, including the confirmed ones.
+The items and the classes that the model would give them are fixed at the start. Items are ranked by
+    score = p q,    p the largest probability, q the mean probability of that class at the NEAREST items
+(a labelled neighbour counts with its label). Confident errors lie among items of another class, so q finds
+them: on DBpedia-14 it lowered the error rate of the better half from 1.7 to 1.0 %, on 12 classes of
+Banking-77 from .5 to .2 %. The set holds half of the free items, and more if the expected error rate, by the
+calibration of `quality/accuracy.py`, is at most MARGIN of the allowed one: errors must be rare, since 5 %
+needs more than 90 confirmations after one. People confirm in random order without seeing the guess.
+`quality/certificate.py` determines when the model may label, and moves on to better items when errors appear.
+The guarantee covers all items of the certified set, including the confirmed ones. Figures of six sets:
+`benchmarks/auto_label.py`.
 """
 
 from concurrent.futures import Future
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,15 +27,18 @@ from everylabel.labelling.views import Reply, Views
 from everylabel.log.events import AutoLabel, Promise
 from everylabel.selection.pool import Where
 
-MARGIN = 0.25  # of the allowed error rate: an expected rate just below it could hardly be certified
+MARGIN = 0.1  # of the allowed error rate: 60 confirmations are to find no error
+REFERENCES, NEAREST = 2000, 20  # items among which neighbours are looked for, and their number
+BLOCK = 4096  # items compared at a time
 
 
 class Candidates(NamedTuple):
-    """Items that the model would label, the surest first."""
+    """Items that the model would label, the best first: classes, their probabilities, and scores."""
 
     items: list[int]
     classes: list[int]
     sure: list[float]
+    scores: list[float]
 
 
 class Finishing:
@@ -68,7 +76,7 @@ class Finishing:
                 )
             self.desk.emit(person, Promise(rate, confidence))
             rng = np.random.default_rng([self.state.seed, self.state.seq])
-            level = levels(found.sure)
+            level = levels(found.scores)
             for j in rng.permutation(len(found.items)).tolist():
                 name, sure = self.state.ids[found.items[j]], round(found.sure[j], 6)
                 self.desk.emit(person, AutoLabel(name, found.classes[j], sure, level=level[j]))
@@ -122,22 +130,32 @@ class Finishing:
         pool, columns = self.desk.learner.pool, np.array(self.state.columns)
         free = np.flatnonzero(pool.state == Where.FREE)
         if not len(free) or not self.state.labels:
-            return Candidates([], [], [])
+            return Candidates([], [], [], [])
         probs = np.asarray(pool.probs(free)[:, : len(columns)])
         sure, said = probs.max(axis=1), columns[probs.argmax(axis=1)]
+        score = sure * self._agreement(free, probs)
         at = np.flatnonzero(said >= 0)  # items of no class are not auto-labelled
-        at = at[np.argsort(-sure[at], kind="stable")]
+        at = at[np.argsort(-score[at], kind="stable")]
         known = self.desk.assessment
         right = sure[at] if known is None or known.verdicts is None else calibrated(known.verdicts, sure[at])
-        expected = np.cumsum(1.0 - right) / np.arange(1, len(at) + 1)
-        at = at[: int(np.sum(expected <= MARGIN * rate))]  # the mean only grows
-        return Candidates(free[at].tolist(), said[at].tolist(), sure[at].tolist())
+        at = at[: how_many(right, len(free), rate)]
+        return Candidates(free[at].tolist(), said[at].tolist(), sure[at].tolist(), score[at].tolist())
+
+    def _agreement(self, free: np.ndarray, probs: np.ndarray) -> np.ndarray:
+        """Return q (m,): how probable the NEAREST items make each free item's class."""
+        pool, k = self.desk.learner.pool, probs.shape[1]
+        labelled = np.flatnonzero(pool.state == Where.LABELLED)
+        labelled = labelled[pool.labels[labelled] < k]
+        rng, some = np.random.default_rng(self.state.seed), max(0, REFERENCES - len(labelled))
+        beside = np.sort(rng.choice(len(free), min(some, len(free)), replace=False))
+        told = np.concatenate([np.eye(k)[pool.labels[labelled]], probs[beside]])
+        return neighbour_agreement(pool.features, np.concatenate([labelled, free[beside]]), told, free, probs)
 
 
 def _needed(found: Candidates, rate: float, confidence: float) -> int | None:
     """Return the confirmations without an error that certify all candidates; None if impossible."""
     nothing: list[bool | None] = [None] * len(found.items)
-    return certify(levels(found.sure), nothing, rate=rate, confidence=confidence).needed
+    return certify(levels(found.scores), nothing, rate=rate, confidence=confidence).needed
 
 
 def _why_not(state: State) -> str:
@@ -150,3 +168,40 @@ def _why_not(state: State) -> str:
         else f"{now['needed']} more without an error would do"
     )
     return f"{now['confirmed']} confirmed, {now['wrong']} wrong, cannot promise {now['rate']:.1%} yet; {more}"
+
+
+def how_many(right: np.ndarray, n_free: int, rate: float) -> int:
+    """Return how many items to propose: at least half of the free ones, unless an error rate forbids that.
+
+    right : (m,) probabilities that the model is right, the best items first
+    """
+    expected = np.cumsum(1.0 - right) / np.arange(1, len(right) + 1)
+    certain, half = int(np.sum(expected <= MARGIN * rate)), -(-n_free // 2)
+    return half if certain < half <= len(right) and expected[half - 1] <= rate else certain
+
+
+def neighbour_agreement(
+    features: Any, references: np.ndarray, told: np.ndarray, items: np.ndarray, probs: np.ndarray
+) -> np.ndarray:
+    """Return the mean probability of each item's most probable class at its nearest references (m,).
+
+    told : (r, k) class probabilities of the references; probs : (m, k) of the items
+    """
+    known = np.asarray(features[references], np.float32)
+    center = known.mean(axis=0)
+    known = _unit(known - center)
+    guess, found = probs.argmax(axis=1), np.empty(len(items))
+    n = min(NEAREST, len(references) - 1)
+    if n < 1:
+        return np.ones(len(items))
+    for at in range(0, len(items), BLOCK):
+        rows = items[at : at + BLOCK]
+        likeness = _unit(np.asarray(features[rows], np.float32) - center) @ known.T
+        likeness[rows[:, None] == references[None, :]] = -np.inf  # an item is no neighbour of itself
+        near = np.argpartition(-likeness, n - 1, axis=1)[:, :n]
+        found[at : at + BLOCK] = told[near, guess[at : at + BLOCK, None]].mean(axis=1)
+    return found
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
