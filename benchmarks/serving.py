@@ -43,6 +43,7 @@ from everylabel.log.store import Store
 from everylabel.selection.pool import Where
 
 N, D, K = 100_000, 384, 20
+MEASURES = ("core", "selection", "labelling", "log", "projects", "web")
 WARM_UP, LABELS, PEOPLE, RATE = 60, 300, 16, 2.0
 BESIDE = 1.25  # cores' work of a process from which it does something beside the desk
 
@@ -317,12 +318,18 @@ def quantiles(seconds: np.ndarray) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="that sixteen people label")
-    parser.add_argument("--out", type=Path, help="folder for serving.json")
+    parser.add_argument("--out", type=Path, help="folder for serving.json, or serving_browser.json")
     parser.add_argument("--browser", action="store_true", help="only from key press to painted next item")
     given = parser.parse_args()
     if given.browser:
         with tempfile.TemporaryDirectory() as folder:
-            print(json.dumps(felt(*data(FELT_OF), Path(folder)), indent=1))
+            felt_ms = {
+                "instances": FELT_OF,
+                "key press to painted next item, ms": felt(*data(FELT_OF), Path(folder)),
+            }
+        print(json.dumps(felt_ms, indent=1))
+        if given.out is not None:
+            write(given.out / "serving_browser.json", felt_ms, measures=MEASURES)
         return
     found = measure(given.seconds)
     rows = [[name, json.dumps(value)] for name, value in found.items()]
@@ -331,7 +338,7 @@ def main() -> None:
         write(
             given.out / "serving.json",
             found,
-            measures=("core", "selection", "labelling", "log", "projects", "web"),
+            measures=MEASURES,
         )
 
 

@@ -11,6 +11,13 @@ from tests.labelling.desks import probabilities, service
 from tests.labelling.test_multi_label import CLASSES, answer, classes_of_digit
 
 
+def test_few_checks_give_no_f1_beside_the_panel_that_waits_for_more() -> None:
+    truth = np.eye(4)
+    assert set_figures(truth, truth == 1.0, np.ones(4), range(4))["micro"] is None
+    five = np.r_[truth, truth[:1]]
+    assert set_figures(five, five == 1.0, np.ones(5), range(4))["micro"] is not None
+
+
 def _drawn(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return answers and predictions (n, 5) that agree more often than not, classes of an item alike."""
     at = rng.normal(size=(n, 1))

@@ -62,6 +62,11 @@ def named(label: Value, classes: Sequence[str]) -> str:
     return SEPARATOR.join(names)
 
 
+def _is_none(label: Value | None, n_classes: int) -> bool:
+    """Return whether somebody ruled out every class of a multi-label project."""
+    return isinstance(label, ClassSet) and not label.present and len(label.absent) == n_classes
+
+
 def corrected_records(
     about: ItemColumns,
     labels: Mapping[int, tuple[str, str]],
@@ -80,7 +85,7 @@ def corrected_records(
 
 
 def answer_records(about: ItemColumns, answers: Iterable[Given], classes: Sequence[str]) -> Records:
-    """Return every answer in order; an empty label is 'cannot tell', or 'none of these' as a column says."""
+    """Return every answer in order; `none_of_these` tells that from 'cannot tell', which is empty, too."""
     rows = (
         (
             answer.item,
@@ -89,7 +94,7 @@ def answer_records(about: ItemColumns, answers: Iterable[Given], classes: Sequen
                 answer.person,
                 datetime.fromtimestamp(answer.at, UTC).isoformat(timespec="milliseconds"),
                 answer.saved,
-                answer.none,
+                answer.none or _is_none(answer.label, len(classes)),
             ),
         )
         for answer in answers

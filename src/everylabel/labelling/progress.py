@@ -27,7 +27,7 @@ from everylabel.labelling.quality.accuracy import FEWEST
 from everylabel.labelling.quality.certificate import standing
 from everylabel.labelling.sources.reliability import accuracy as accuracy_of
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import CANNOT_TELL, Answer, change_in_words, in_reply, pooled
+from everylabel.labelling.state.types import CANNOT_TELL, Answer, ClassSet, change_in_words, in_reply, pooled
 from everylabel.log.events import Answered, Assessed, Label, MultiLabel, Not, Promise, Skip
 
 SECONDS_AN_ITEM = 0.02  # duration of fine-tuning, for the estimate that people see
@@ -143,6 +143,7 @@ def summary(
         "left": there - len(state.answers) - state.tally.by_model,
         "cannot_tell": state.n_cannot_tell(),
         "per_item": sum(state.by_class.values()) / max(1, len(state.labels)) if state.multi_label else None,
+        "partial": n_partial(state) if state.multi_label else None,
         "skipped": state.tally.skipped,
         "update_ms": update_ms,
         "select_ms": select_ms,
@@ -157,6 +158,13 @@ def summary(
         "stop": stop(state),
         "names": names,
     }
+
+
+def n_partial(state: State) -> int:
+    """Return the number of items of a multi-label project for which not all classes are answered."""
+    k = len(state.book.order)
+    sets = (label for label in state.labels.values() if isinstance(label, ClassSet))
+    return sum(len(label.present) + len(label.absent) < k for label in sets)
 
 
 def sources(state: State) -> list[dict[str, Any]]:

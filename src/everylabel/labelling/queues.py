@@ -119,8 +119,17 @@ def without_label(look: Look, *, guessed: bool) -> np.ndarray:
 
 
 def _between(look: Look, asked: Asked) -> list[Found]:
-    """Items with p(class), or the largest probability, between `low` and `high`; the surest first."""
+    """Items with p(class), or the largest probability, between `low` and `high`; the surest first.
+
+    In a multi-label project: the probability of the yes or no that is decided on, for the class, or for the
+    class that is the least sure.
+    """
     free, probs = _guessed(look, asked.class_)
+    if look.multi_label and look.probabilities is not None and look.thresholds is not None:
+        some = slice(None) if asked.class_ is None else slice(asked.class_, asked.class_ + 1)
+        p, t = look.probabilities[free][:, some], look.thresholds[some]
+        yes = p * (1.0 - t) / np.maximum(p * (1.0 - t) + (1.0 - p) * t, 1e-12)  # 0.5 at the threshold
+        probs = np.maximum(yes, 1.0 - yes).min(axis=1, initial=1.0)
     inside = (probs >= asked.low) & (probs <= asked.high)
     return _best(free[inside], probs[inside])
 
@@ -213,9 +222,7 @@ def _cannot_tell(look: Look, asked: Asked) -> list[Found]:
 QUEUES = {
     "between": Queue("Half sure", "Items whose class the model is not sure of", "class if any", _between),
     "predicted": Queue("Predicted", "Items predicted as a class", "class if any", _predicted),
-    "more": Queue(
-        "Find more", "Items that may be of a class, although another is more probable", "class", _more
-    ),
+    "more": Queue("Find more", "Items that may be of a class, even if it is not predicted", "class", _more),
     "like": Queue("Most alike", "Items most similar to this one", "item", _like),
     "suspect": Queue("Suspect labels", "Labels that are likely wrong", "class if any", _suspect),
     "disputed": Queue("Disputed", "People disagree, or their answers and the model do", "", _disputed),

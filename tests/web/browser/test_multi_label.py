@@ -16,6 +16,7 @@ from tests.web.browser.servers import Server
 
 WORDS = {"sport": "football match goal", "politics": "vote election party", "money": "bank price tax"}
 CLASSES = list(WORDS)
+PLACES = "return [...document.querySelectorAll('.actions .quiet')].map((b) => [b.offsetLeft, b.offsetTop])"
 
 
 def rows() -> Iterator[tuple[str, str]]:
@@ -72,6 +73,13 @@ def test_keys_tick_classes_and_enter_saves_them(page: Page, several: Server) -> 
     assert page.text("#live").startswith("Saved: money")
     assert _ticked(page) == []
     assert page.text("#save-word") == "Save: none of these"
+    assert not page.find('[data-do="none"]').is_displayed()  # one button says it
+    places = page.script(PLACES)
+    page.press("2")
+    page.until(lambda: page.text("#save-word") == "Save: politics")
+    assert page.script(PLACES) == places  # no button moves with the ticks
+    page.press("2")
+    page.until(lambda: _ticked(page) == [])
     other = page.answer(ENTER)  # nothing ticked is an answer, too
     assert _label(several, other) == []
     page.press("u")
@@ -131,13 +139,18 @@ def test_yes_or_no_asks_one_class_and_saves_a_partial_answer(page: Page, several
     page.answer("n")
     event = several.get("/api/history?person=yesno&limit=1")["events"][0]
     assert (event["item"], event["class_name"], event["absent"]) == (item, [], [asked])
+    assert page.text("#live").startswith(f"Saved: not {asked}")
+    page.until(lambda: "1 partly answered" in page.text("#speed"))  # a no is no label yet
+    assert several.get("/api/progress")["partial"] == 1
     while not page.find("#proposal").is_displayed():
         page.answer(ENTER)
     assert "your yes or no to this question" in page.text("#reason")
     page.dialog("h")
     page.until(lambda: page.all("dialog .result"))
-    assert any(f"not {asked}" in result.text for result in page.all("dialog .result"))  # checks may follow it
-    page.close()
+    (own,) = [result for result in page.all("dialog .result") if f"not {asked}" in result.text]
+    own.click()
+    page.shows(item)
+    page.until(lambda: page.find("#classes").is_displayed() and page.find("#save").is_displayed())
 
 
 def test_enter_never_takes_a_proposal_for_the_ticks(page: Page, several: Server) -> None:

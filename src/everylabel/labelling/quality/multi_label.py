@@ -48,7 +48,7 @@ def assess_sets(
             **tested,
         }
     figures: dict[str, float] = {}
-    if len(at) >= FEWEST and checks["micro"] is not None:
+    if checks["micro"] is not None:
         figures = {name: round(value, 6) for name, value in checks["micro"].items()}
     body = Assessed(
         labels=len(labels),
@@ -73,7 +73,7 @@ def set_figures(
     whole = known.all(axis=1)
     right = (there == said).all(axis=1)
     return {
-        "micro": f1(there, said, weights),
+        "micro": f1(there, said, weights) if len(truth) >= FEWEST else None,
         "macro": {"estimate": float(np.mean(each)), "classes": len(each)} if each else None,
         "exact": _exact(right[whole], weights[whole]),
         "classes": rows,

@@ -161,7 +161,7 @@ export function label(number) {
 
 /** Saves the classes of an item in a multi-label project; `absent` defaults to all others. */
 export function labelSet(present, absent = null) {
-  const name = absent === null || present.length ? className(present) : `not ${className(absent)}`;
+  const name = absent === null ? className(present) : present.length ? `yes, ${className(present)}` : `not ${className(absent)}`;
   const said = ({ update_ms: ms }) => `Saved: ${name}${ms === null ? "" : ` · learned in ${milliseconds(ms)}`}`;
   return answer("/api/label_set", { present, absent }, said, LEARNING);
 }

@@ -17,7 +17,7 @@ function parameters(of) {
 function queueRow(item, name) {
   const notes = [];
   if (name === "suspect") {
-    notes.push(`labelled ${className(item.label)}; the model says ${className(item.doubt)}. Wrong with a probability of ${percent(item.score)}`);
+    notes.push(`labelled ${className(item.label)}; the model says ${className(item.predicted_label)}. Wrong with a probability of ${percent(item.score)}`);
     for (const other of item.otherwise) notes.push(`alike, but ${className(other.label)}: ${(other.text ?? other.name).slice(0, 80)}`);
   } else {
     notes.push(itemNote(item));

@@ -74,11 +74,14 @@ function noProposal() {
   return "Nothing is proposed here, so that you are not swayed: choose a class.";
 }
 
+/** Whether the person has answered the item before: its classes, with their answer, are all shown. */
+const isRelabelled = () => (state.task?.answer ?? null) !== null;
+
 function draw() {
   const best = proposed();
   byId("proposal").hidden = !best;
   setText(byId("no-proposal"), noProposal());
-  document.documentElement.classList.toggle("folded", Boolean(best) && unfolded !== state.task?.item.id);
+  document.documentElement.classList.toggle("folded", Boolean(best) && !isRelabelled() && unfolded !== state.task?.item.id);
   for (const button of document.querySelectorAll('[data-do="yesno"]')) button.setAttribute("aria-pressed", String(state.yesNo));
   byId("others").setAttribute("aria-expanded", String(!document.documentElement.classList.contains("folded")));
   if (!best) return;

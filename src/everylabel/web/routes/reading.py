@@ -257,7 +257,8 @@ def _ranked(look: Look, found: Found) -> dict[str, Any]:
     """Return an item's score in the queue, and the class predicted for it without its own label."""
     out = look.left_out.get(found.item)
     score = None if found.score is None else round(found.score, 6)
-    return {"score": score, "doubt": None if out is None else out.guess}
+    guess = None if out is None else out.guess
+    return {"score": score, "predicted_label": guess, "doubt": guess}  # doubt: its name up to version 0.2
 
 
 def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
