@@ -80,7 +80,7 @@ def comparable(found: dict[str, Any]) -> dict[str, Any]:
     """
     for settings in (found["session"]["settings"], found["progress"]["settings"]):
         settings.pop("multi_label", None)
-    for name in ("per_item", "review"):
+    for name in ("per_item", "partial", "review"):
         found["progress"].pop(name, None)
     found["figures"].pop("agreement", None)
     found["progress"]["stop"].pop("gain", None)

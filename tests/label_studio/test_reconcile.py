@@ -263,9 +263,10 @@ def test_swapped_log_is_noticed(studio: LabelStudio, tmp_path: Path, stored: boo
     with running(studio, tmp_path / "other", **({"store": str(other)} if stored else {})):
         pass
     shutil.copyfile(other, log)
-    what = "holds nothing of this project" if stored else "is another one"
     with (
-        pytest.raises(EverylabelError, match=f"in which this project was labelled, {what}; .* delete '"),
+        pytest.raises(
+            EverylabelError, match="in which this project was labelled, is another one; .* delete '"
+        ),
         running(studio, tmp_path, **options),
     ):
         pass
