@@ -265,7 +265,7 @@ def test_swapped_log_is_noticed(studio: LabelStudio, tmp_path: Path, stored: boo
     shutil.copyfile(other, log)
     with (
         pytest.raises(
-            EverylabelError, match="in which this project was labelled, is another one; .* delete '"
+            EverylabelError, match=r"in which this project was labelled, is another one; .* delete '"
         ),
         running(studio, tmp_path, **options),
     ):
