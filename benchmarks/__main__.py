@@ -3,7 +3,7 @@
     python -m benchmarks [NAME] [--data FOLDER] [--before CHECKOUT]
 
 Without a name, each benchmark runs in a process of its own, the next after a failure. A result that was made
-by the code of this checkout is not measured again, so that a stopped run goes on where it was.
+by the code of this checkout is not measured again, so that a stopped run resumes.
 """
 
 import argparse

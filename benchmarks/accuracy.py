@@ -2,7 +2,7 @@
 
 A pool of 2,000, every tenth label a random check, the others chosen three at a time by herding (the page's
 default) or margin, up to 400 labels, with the page's own model: the pool as prior, class names as long as
-labels bear them out. At 21 numbers of labels the estimate is compared with the true accuracy on what is left.
+labels confirm them. At 21 numbers of labels the estimate is compared with the true accuracy on what is left.
 - `today`: the estimate of the version before: what the model expects, set right by the last 50 checks.
 - `proposed`: leaving out in closed form, calibrated, and a difference estimate by the checks.
 - `ours`: `labelling/quality/accuracy.py`.

@@ -71,7 +71,7 @@ def plain_recipe(x: np.ndarray, y: np.ndarray) -> torch.nn.Linear:
 
 
 def against_retraining(rng: np.random.Generator, sizes: list[int]) -> list[dict[str, Any]]:
-    """New labels learned by each update, against training anew (the paper's Fig. 5 has ten)."""
+    """New labels learned by each update, against retraining (the paper's Fig. 5 has ten)."""
     rows = []
     for n in sizes:
         x, y = data(n + 10, rng)
@@ -105,7 +105,7 @@ def against_retraining(rng: np.random.Generator, sizes: list[int]) -> list[dict[
 
 
 def memory(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """What an update holds at its peak, in multiples of what its result needs."""
+    """Peak memory of an update, in multiples of the size of its result."""
     x, y = data(600, rng)
     post = el.laplace(el.fit_map(x[:100], y[:100], K), x[:100])
     samples = el.sample(post, 10_000, rng)

@@ -88,7 +88,7 @@ def labelling(port: int, labels: np.ndarray, people: int, wrong: float, duration
 
 
 def prefill(log: Path, labels: np.ndarray, count: int) -> None:
-    """Write so many labels of one person behind what a log holds."""
+    """Append `count` labels of one person to a log."""
     with contextlib.closing(Store(log, "pool.npy")) as store:
         last, fresh = store.read()[-1].seq, []
         items = np.random.default_rng(1).permutation(N)[:count]

@@ -7,10 +7,10 @@ with training beside it. Items are answered as they are handed out, and once all
 in ten otherwise than they should be: labels turn. At each number of answers: the processor time that the
 desk's thread has taken for each of the latest (all that a person waits for but HTTP; to answer an item again
 costs less, since nothing is chosen), what the process holds while nothing is trained, and has held at most,
-and the seconds to open the log anew (as the server does), with the snapshot of the state and the mean of the
+and the seconds to open the log again (as the server does), with the snapshot of the state and the mean of the
 model, and without. Writes growth.json.
 
---written : logs of so many events that are written at once (`long_log.py`): to open them; to save a snapshot,
+--written : logs of this many events, written at once (`long_log.py`): to open them; to save a snapshot,
 and what a label waits for it; what an answer costs.
 """
 

@@ -1,4 +1,4 @@
-"""What a start costs: `import everylabel` and `everylabel --help`, beside Python itself and `import numpy`.
+"""The cost of a start: `import everylabel` and `everylabel --help`, beside Python itself and `import numpy`.
 
 Each is a process of its own; they take turns, and each keeps its least time, as processor time (which a busy
 machine hardly changes) and by the clock.

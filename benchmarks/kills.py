@@ -52,7 +52,7 @@ TRUTH = load_digits().target
 
 
 class Outcome(NamedTuple):
-    """What was found."""
+    """Counts of a run."""
 
     kills: int
     acknowledged: int
@@ -113,7 +113,7 @@ class Killed:
         return [str(i) for i in range(len(TRUTH))]
 
     def others(self) -> list[Callable[[], None]]:
-        """Return what else goes on, each in a thread of its own."""
+        """Return the other work of a run, each in its own thread."""
         return []
 
     def wait(self, rng: random.Random) -> None:
@@ -179,9 +179,10 @@ class Killed:
             time.sleep(0.05)
 
     def run(self, kills: int, seed: int, told: Any = None, least: int = 0) -> Outcome:
-        """Kill the server so many times; return what the log says at the end.
+        """Kill the server `kills` times; return the contents of the log at the end.
 
-        It goes on until `least` labels are acknowledged and as many states were seen, however long it takes.
+        It continues until `least` labels are acknowledged and as many states were seen, however long it
+        takes.
         """
         rng, process = random.Random(seed), self.start()
         threads = [threading.Thread(target=self.person, args=(f"p{i}",)) for i in range(PEOPLE)]

@@ -1,4 +1,4 @@
-"""What the layer `models` costs, as ratios measured in one run: `make bench NAME=models`.
+"""Costs of the layer `models`, as ratios measured in one run: `make bench NAME=models`.
 
 Features by LastLayer against the bare forward pass; embedding in rows a second, and against the
 model called directly; opening 560,000 x 768 stored features against reading them; ensembles and
@@ -171,7 +171,7 @@ def opening(folder: Path, n: int) -> list[dict[str, Any]]:
 
 
 def members(rng: np.random.Generator, rounds: int) -> list[dict[str, Any]]:
-    """What ten members cost, against one."""
+    """The cost of ten members, relative to one."""
     model, x = cnn().eval(), torch.randn(256, 3, 32, 32)
     features, labels = torch.randn(500, 128), torch.arange(500) % 10
     jobs: dict[str, Any] = {

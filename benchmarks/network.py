@@ -1,9 +1,9 @@
-"""What fine-tuning the encoder gains over frozen features, and what it costs: `make bench NAME=network`.
+"""Gain and cost of fine-tuning the encoder, compared with frozen features: `make bench NAME=network`.
 
     python -m benchmarks.network --data FOLDER [--cells trec6:64 banking77:308] [--seeds 0 1]
 
 Random labels out of a pool; accuracy on other texts of the head on frozen features, on tuned ones beside
-them, and of the gate between the two. Each cell is kept as it is finished: a run that was stopped goes on.
+them, and of the gate between the two. Each finished cell is stored, so that a stopped run resumes.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Which strategy learns fastest: paired active-learning runs on real features, `make bench NAME=quality`.
 
 All strategies start from the same random labels and choose from the same 1,000 candidates in every
-cycle; after each batch the last layer is trained anew. The score of a run is the mean accuracy over
+cycle; after each batch the last layer is retrained. The score of a run is the mean accuracy over
 its curve. Results go to docs/results/selection_quality.json and .png. `--runs` and `--only` measure some:
 `--runs herding refine boss "boss, retrained" --only digits` compares BoSS by updates with BoSS by retraining.
 """
@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(SETTINGS))
     parser.add_argument("--runs", nargs="*", default=list(RUNS), choices=list(RUNS), metavar="RUN")
     parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--resume", action="store_true", help="go on from the repetitions in --out")
+    parser.add_argument("--resume", action="store_true", help="continue from the repetitions in --out")
     asked = parser.parse_args()
     names = [
         n for n in asked.only if not SETTINGS[n].file or (asked.data / f"{SETTINGS[n].file}.npz").exists()

@@ -1,5 +1,6 @@
-"""Pages for users avoid words that have a plainer or a standard one."""
+"""Pages, messages, docstrings and test names avoid words that have a plainer or a standard one."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -17,15 +18,31 @@ WORDS = {
     r"\bcries? wolf\b": "false alarm",
     r"\bmade up\b": "generated",
     r"\bleft aside\b": "ignored",
-    r"\bbears? (the|them|it) ?\w* out\b": "confirms",
+    r"\bbears? (the|them|it) ?\w* ?out\b": "confirms",
     r"\bgoes on\b": "continues, resumes",
     r"\btells? (of|who)\b": "shows, names",
+}
+IN_CODE = {
+    r"\banew\b": WORDS[r"\banew\b"],
+    r"\bparted\b": "separated",
+    r"\bgoes on\b": WORDS[r"\bgoes on\b"],
+    r"\bbears? (the|them|it) ?\w* ?out\b": "confirms",
+    r"\bso many\b": "N; name the number",
+    r"\bhad it not\b": "without",
+    r"\btold\b": "reported, said; name the report, the note or the message",
+    r"\A(What|Who|Whoever|Those|That of)\b(?!.*\?)": "name the thing first: 'Return the ...', 'The ...'",
+}
+IN_NAMES = {
+    r"_(anew|told|tells?)(_|$)(?<!cannot_tell_)(?<!cannot_tell)": "again, reported, shown",
+    r"^test_(what|who|whom|those)_": "name the thing: test_class_without_predictions_does_not_block_others",
+    r"_goes_on(_|$)": "continues, resumes",
 }
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if not {"reference", "results"} & {*page.parts}),
 ]
+MODULES = [*sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "website").rglob("*.py"))]
 
 
 def _prose(page: Path) -> str:
@@ -34,12 +51,48 @@ def _prose(page: Path) -> str:
     return re.sub(r"^\| not \| but \|\n(\|.*\n)*", "", text, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page_uses_plain_and_standard_words(page: Path) -> None:
-    text = _prose(page)
-    found = [
+def _found(words: dict[str, str], text: str) -> list[str]:
+    """Return a suggestion for each word of the list in a text."""
+    return [
         f"{match[0]!r}: better {better}"
-        for word, better in WORDS.items()
+        for word, better in words.items()
         for match in re.finditer(word, text)
     ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_uses_plain_and_standard_words(page: Path) -> None:
+    found = _found(WORDS, _prose(page))
     assert not found, f"{page.name} says " + "; ".join(found)
+
+
+def test_docstrings_messages_and_comments_use_plain_words() -> None:
+    found = []
+    for module in MODULES:
+        text = module.read_text()
+        strings = [
+            (node.lineno, node.value)
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        comments = [
+            (number, line.rpartition("  # ")[2])
+            for number, line in enumerate(text.splitlines(), 1)
+            if "  # " in line
+        ]
+        found += [
+            f"{module.relative_to(ROOT)}:{line}: {word}"
+            for line, part in strings + comments
+            for word in _found(IN_CODE, part.strip())
+        ]
+    assert not found, "write plainly:\n" + "\n".join(found)
+
+
+def test_names_of_tests_say_the_behaviour() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {name}: {word}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for name in re.findall(r"^ *(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
+        for word in _found(IN_NAMES, name)
+    ]
+    assert not found, "name the behaviour:\n" + "\n".join(found)

@@ -64,7 +64,7 @@ def test_requests_of_a_page_to_other_hosts_are_found(tmp_path: Path) -> None:
     assert fetched(page) == ["https://fonts.example/a.css", "//cdn.example/a.js", "https://b.example/c"]
 
 
-def test_pages_in_no_navigation_are_told(tmp_path: Path) -> None:
+def test_pages_in_no_navigation_are_reported(tmp_path: Path) -> None:
     for name in ("a.md", "b.md"):
         (tmp_path / name).touch()
     assert astray(tmp_path, ["a.md", "b.md"]) == []

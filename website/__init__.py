@@ -1,1 +1,1 @@
-"""What makes the documentation site: its build by Zensical, and pages of reference written from the code."""
+"""Build the documentation site with Zensical, and write the reference pages from the code."""

@@ -37,7 +37,7 @@ def build(folder: Path) -> Path:
 
 
 class Fetched(HTMLParser):
-    """What a page would fetch from other hosts; links that a reader may follow are none of it."""
+    """Finds resources that a page would fetch from other hosts; plain links do not count."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Who takes part: ours, and what a user could pick instead. An arm makes a curve of data and a seed."""
+"""The compared methods (arms), ours and others: functions from data and a seed to a curve."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path

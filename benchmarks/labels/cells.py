@@ -1,4 +1,4 @@
-"""What was measured, in a folder: files of JSON lines, each row known by some fields and never made twice."""
+"""Measurements in a folder of JSON lines; some fields identify a row, which is never measured twice."""
 
 import json
 import re

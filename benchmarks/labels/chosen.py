@@ -1,7 +1,7 @@
 """Curves through `el.select`: ours in batches, and rivals by the head of version 0.1 on plain features.
 
 Plain features are centred and scaled to norm 10, with prior precision 1. One by one, the head is trained
-exactly after each label; in batches, it is trained anew after each batch of 10, with updates between picks
+exactly after each label; in batches, it is retrained after each batch of 10, with updates between picks
 (`ask`) or without.
 """
 
@@ -56,7 +56,7 @@ def plain(data: Data) -> Head:
 
 
 def ours(data: Data) -> Head:
-    """Return our head: the pool as prior, and class names as long as the labels bear them out."""
+    """Return our head: the pool as prior, and class names as long as the labels confirm them."""
     scaling = fit_pool_scaling(data.x)
     rows = None if data.names is None else name_rows(dict(enumerate(data.names)), scaling)
 

@@ -1,4 +1,4 @@
-"""What is measured of a model after some labels: on test data, and on what is left of the pool."""
+"""Measures of a model after some labels: on test data, and on the unlabelled items of the pool."""
 
 import itertools
 from typing import Any

@@ -1,4 +1,4 @@
-"""What curves add up to: labels needed for a rival's accuracy, regret to the best rival.
+"""Figures of learning curves: labels needed for a rival's accuracy, regret to the best rival.
 
 Arms are compared on the repetitions that both have, paired; accuracies are on test data, on what is left of
 the pool, or the mean of both.

@@ -36,7 +36,7 @@ class Texts(NamedTuple):
 
 
 def compare(name: str, seed: int, a_class: int, arm: str, folder: Path) -> dict[str, Any]:
-    """Return accuracy and seconds of one of ARMS with so many labels a class; features are there already."""
+    """Return accuracy and seconds of one of ARMS with `a_class` labels per class; features exist already."""
     texts = _some_classes(name, folder)
     labels = some_of_each(texts.data.y, CLASSES, a_class, np.random.default_rng([seed, 7]))
     began = time.perf_counter(), time.process_time()

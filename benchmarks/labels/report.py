@@ -28,7 +28,7 @@ truth. Differences are over the repetitions that both arms had. An arm had, at l
   with updates between picks; **choice alone** is the default strategy on the features of the rivals, label by
   label.
 - Rivals by our own code have features centred and scaled to norm 10, prior precision 1, no names: **margin**
-  is trained anew after each label, the others after each batch of 10. Those of other libraries use logistic
+  is retrained after each label, the others after each batch of 10. Other libraries use logistic
   regression on the same features, in batches of 10. **version 0.1, page** is that version's own loop.
 - Developed on {developed}; the other sets were looked at only to report.
 - The best rival is the best of {rivals} after the fact, at each budget of each set: nobody could have chosen

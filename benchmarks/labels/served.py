@@ -66,7 +66,7 @@ def _labelled(service: Service, data: Data, prepared: Prepared, stops: Sequence[
 def _due(desk: Desk, n: int) -> bool:
     """Return whether the server would train after n labels, and that would change something.
 
-    Where labels are learned exactly, training anew changes whether names are believed, and nothing else. They
+    Where labels are learned exactly, retraining changes whether names are used, and nothing else. They
     are asked as often as the server asks up to 100 labels; then four times less often, to save time.
     """
     if not desk.learner.exact:

@@ -1,4 +1,5 @@
-"""What names that lie or say nothing cost, after two labels a class: none, true, shuffled, and codes.
+"""The cost of misleading or meaningless class names after two labels per class: none, true, shuffled, and
+codes.
 
 Labels are drawn at random, two of each class, the same for all four: the page's own choice of four labels of
 two classes would drown what names do in chance.

@@ -31,7 +31,7 @@ def tables(report: dict[str, Any]) -> dict[str, Lines]:
         "The slowest of 800 labels in a row, against the median of the 41 around it": _stalls(
             report.get("stalls", [])
         ),
-        "Growth of the processor time a label in ms, with its share of building anew": _growth(report),
+        "Growth of the processor time a label in ms, with the share of rebuilding": _growth(report),
     }
 
 
@@ -121,7 +121,7 @@ def _stalls(rows: list[dict[str, Any]]) -> Lines:
 
 
 def _growth(report: dict[str, Any]) -> Lines:
-    lines = [["in", "size: ms (building anew)", "exponent, upper half"]]
+    lines = [["in", "size: ms (rebuilding)", "exponent, upper half"]]
     for name, rows in report["growth"].items():
         sizes = [f"{r[name[0]]:.0f}: {r['ms_with_build']:.1f} ({r['build_ms']:.0f})" for r in rows]
         lines.append([name, ", ".join(sizes), f"{report['exponents'][name]:.2f}"])

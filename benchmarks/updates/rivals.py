@@ -15,7 +15,7 @@ import everylabel as el
 
 
 class Learner(Protocol):
-    """What learns label by label."""
+    """A learner that learns label by label."""
 
     def learn(self, x: np.ndarray, y: int) -> None:
         """Learn one label."""
@@ -38,7 +38,7 @@ class Updated:
 
 
 class WarmLBFGS:
-    """SciPy's L-BFGS on all labels from the last weights, for so many seconds or iterations."""
+    """SciPy's L-BFGS on all labels from the last weights, for a number of seconds or iterations."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray, mean: np.ndarray, max_iter: int = 10_000) -> None:
         self.x, self.y = np.c_[x, np.ones(len(x))], y

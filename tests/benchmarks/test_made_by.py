@@ -76,7 +76,7 @@ def test_cache_entry_is_as_old_as_its_download(tmp_path: Path) -> None:
     assert changed(kept(tmp_path / "of_before", ("core",))) == ["core"]
 
 
-def test_a_result_that_does_not_tell_is_refused(tmp_path: Path) -> None:
+def test_a_result_without_its_origin_is_refused(tmp_path: Path) -> None:
     (tmp_path / "found.json").write_text("{}")
     with pytest.raises(SystemExit, match=r"found\.json does not tell who made it"):
         index.page(tmp_path)
@@ -88,7 +88,7 @@ def test_a_command_is_written_as_one_would_type_it() -> None:
     )
 
 
-def test_a_result_whose_parts_were_all_measured_anew_is_no_older(tmp_path: Path) -> None:
+def test_a_result_whose_parts_were_all_measured_again_is_no_older(tmp_path: Path) -> None:
     path = tmp_path / "found.json"
     write(path, {"a": [1], "b": [1]}, measures=("core",))
     write(path, {"a": [2], "b": [1]}, measures=("core",), parts=["a"])

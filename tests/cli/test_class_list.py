@@ -51,7 +51,7 @@ def test_a_file_is_read_in_its_encoding(tmp_path: Path) -> None:
         ("name,key\na,S\nb,12\n", "has key s, 12; expected one of 0 1 .* the page needs the other letters"),
     ],
 )
-def test_a_file_that_is_no_list_of_classes_is_told(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_that_is_no_list_of_classes_is_reported(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "classes.csv"
     path.write_text(text)
     with pytest.raises(EverylabelError, match=told):
@@ -66,7 +66,7 @@ def test_a_file_that_is_no_list_of_classes_is_told(tmp_path: Path, text: str, to
         ("nowhere.csv", "is not there; expected a CSV file"),
     ],
 )
-def test_names_that_are_no_list_are_told(given: str, told: str) -> None:
+def test_names_that_are_no_list_are_reported(given: str, told: str) -> None:
     with pytest.raises(EverylabelError, match=told):
         class_list(given)
 

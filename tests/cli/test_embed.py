@@ -103,7 +103,7 @@ def test_the_text_column_is_found_as_label_finds_it(tmp_path: Path) -> None:
     assert "is embedded" not in whole.output
 
 
-def test_a_wrong_ending_is_told_before_the_work(tmp_path: Path) -> None:
+def test_a_wrong_ending_is_reported_before_the_work(tmp_path: Path) -> None:
     wrong = run(tmp_path / "not-there.csv", "-o", tmp_path / "x.csv", cache=tmp_path)
     assert wrong.exit_code == 2
     assert "expected a file that ends in .npy" in wrong.output

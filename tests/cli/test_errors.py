@@ -109,7 +109,7 @@ def test_an_interrupt_while_a_command_is_loaded_is_quiet() -> None:
 def test_an_interrupt_that_was_swallowed_stops_the_server_when_it_is_up() -> None:
     done = _run(SWALLOWING, "none", "1")
     assert (done.returncode, done.stderr) == (0, "stopping ...\n")
-    assert done.stdout.startswith("stopped; everything is kept in")
+    assert done.stdout.startswith("stopped; everything is stored in")
     for arguments in (("none", "2"), ("other", "1")):
         done = _run(SWALLOWING, *arguments)
         assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
@@ -139,7 +139,7 @@ def test_help_lists_every_strategy() -> None:
     assert told.replace(" or ", ", ").split(", ") == OFFERED
 
 
-def test_a_port_in_use_is_told_before_anything_is_embedded(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_before_anything_is_embedded(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("body\nsome words\nother words\n")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -163,7 +163,7 @@ def test_a_port_in_use_is_told_before_anything_is_embedded(tmp_path: Path) -> No
         (["--", "-x.csv"], "-- -x.csv"),
     ],
 )
-def test_the_command_to_go_on_by_is_whole_and_holds_no_secret(
+def test_the_command_to_continue_by_is_whole_and_holds_no_secret(
     given: list[str], shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["everylabel", "label", *given])

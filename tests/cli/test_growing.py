@@ -65,7 +65,7 @@ def test_labelling_begins_with_a_sample_and_the_rest_joins(photos: Path, tmp_pat
         before = server.client.get("/api/fingerprint")
         code, text = server.stop()
         assert code == 0
-        assert "stopped; everything is kept in" in text
+        assert "stopped; everything is stored in" in text
     with label(tmp_path, "photos") as server:
         assert server.client.get("/api/fingerprint")["version"] >= before["version"]
         assert items(server) == N - 1
@@ -73,7 +73,7 @@ def test_labelling_begins_with_a_sample_and_the_rest_joins(photos: Path, tmp_pat
         assert server.stop()[0] == 0
 
 
-def test_a_server_that_is_killed_goes_on_where_it_was(photos: Path, tmp_path: Path) -> None:
+def test_a_server_that_is_killed_resumes(photos: Path, tmp_path: Path) -> None:
     cells = "".join(f"photos/{i:03}.png,{'test' if i % 10 == 0 else ''}\n" for i in range(N))
     (tmp_path / "photos.csv").write_text("path,split\n" + cells)
     source = ("photos.csv", "--image-column", "path", "--model", "colour.onnx", "--classes", "a,b")

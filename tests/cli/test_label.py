@@ -65,10 +65,8 @@ def test_a_project_from_start_to_stop_and_on(tmp_path: Path) -> None:
         assert "for project 'reviews.csv' at http://127.0.0.1:" in twice.output
         code, text = server.stop()
     assert code == 0
-    assert (
-        f"stopped; everything is kept in {tmp_path / 'reviews.csv.everylabel'}; to go on: everylabel label"
-        in text
-    )
+    place = tmp_path / "reviews.csv.everylabel"
+    assert f"stopped; everything is stored in {place}; to continue: everylabel label" in text
     with label(tmp_path, source) as server:  # options are remembered, imports are not repeated
         progress = server.client.get("/api/progress")
         assert (progress["labelled"], progress["answers"]) == (8, 8)
@@ -155,7 +153,7 @@ def test_elsewhere_a_token_is_asked_for(tmp_path: Path) -> None:
             assert json.load(reply)["items"] == 1797
 
 
-def test_images_that_go_missing_are_told(tmp_path: Path) -> None:
+def test_images_that_go_missing_are_reported(tmp_path: Path) -> None:
     from PIL import Image as pil
 
     folder = tmp_path / "photos"
@@ -192,7 +190,7 @@ def test_errors_are_one_line(arguments: list[str], told: str) -> None:
     assert "Traceback" not in result.output
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -287,7 +285,7 @@ def test_changed_source_is_exported_without_the_labels_of_changed_rows(tmp_path:
     assert "predictions of 22 items without a label, of 31 in all" in result.output
 
 
-def test_a_deleted_image_is_told_before_anything_is_embedded(tmp_path: Path) -> None:
+def test_a_deleted_image_is_reported_before_anything_is_embedded(tmp_path: Path) -> None:
     from PIL import Image as pil
 
     (tmp_path / "photos").mkdir()
@@ -303,7 +301,7 @@ def test_a_deleted_image_is_told_before_anything_is_embedded(tmp_path: Path) -> 
     assert not (tmp_path / "photos.everylabel" / "next").exists()
 
 
-def test_imported_labels_that_add_classes_are_told(tmp_path: Path) -> None:
+def test_imported_labels_that_add_classes_are_reported(tmp_path: Path) -> None:
     source = labelled_reviews(tmp_path)
     (tmp_path / "more.csv").write_text("id,label\nr10,soap\nr11,lampz\n")
     with label(tmp_path, source, "--import", "more.csv") as server:
@@ -317,7 +315,7 @@ def test_imported_labels_that_add_classes_are_told(tmp_path: Path) -> None:
     assert "--import-label-column and --import-id-column" in refused.output
 
 
-def test_umap_that_is_not_installed_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_umap_that_is_not_installed_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everylabel.projects.options.find_spec", lambda _: None)
     result = run("label", "digits", "--layout", "umap", "--no-browser")
     assert result.exit_code == 2
@@ -384,7 +382,7 @@ def test_a_test_set_is_labelled_first_and_exported_by_itself(tmp_path: Path) -> 
     assert "expected a number of items, or one of the columns" in refused.output
 
 
-def test_a_log_that_is_gone_empty_or_another_s_is_not_begun_anew_in_silence(tmp_path: Path) -> None:
+def test_a_log_that_is_gone_empty_or_another_s_is_not_begun_again_in_silence(tmp_path: Path) -> None:
     source = labelled_reviews(tmp_path)
     log = tmp_path / "reviews.csv.everylabel" / "labels.sqlite"
     (tmp_path / "kept").write_bytes(log.read_bytes())
@@ -397,7 +395,7 @@ def test_a_log_that_is_gone_empty_or_another_s_is_not_begun_anew_in_silence(tmp_
             done = run(*command)
             assert done.exit_code == 2
             assert what in done.output
-            assert "put it back, or a backup" in done.output
+            assert "restore it or a backup" in done.output
         assert (log.read_bytes() if log.exists() else None) == content
     log.write_bytes((tmp_path / "kept").read_bytes())
     assert run("export", source, "-o", "x.csv").exit_code == 0

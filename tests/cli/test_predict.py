@@ -168,7 +168,7 @@ def test_none_of_these_is_never_predicted(tmp_path: Path) -> None:
         assert server.stop()[0] == 0
     result = run("export", source, "--what", "predictions", "-o", "p.csv")
     assert result.exit_code == 0, result.output
-    assert "1 item is left out, of none of the classes: they are among --what answers" in result.output
+    assert '1 item is left out, answered "none of these"; --what answers lists them' in result.output
     assert "predictions of 20 items without a label, of 30 in all" in result.output
     rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
     assert len(rows) == 20

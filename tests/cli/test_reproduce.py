@@ -63,7 +63,7 @@ def test_everything_on_digits(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small", "unpainted")
-def test_only_what_was_run_has_a_section(tmp_path: Path) -> None:
+def test_only_finished_experiments_have_a_section(tmp_path: Path) -> None:
     result = _run("fig7", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
     assert result.exit_code == 0, result.output
     text = (tmp_path / "report" / "README.md").read_text()
@@ -71,7 +71,7 @@ def test_only_what_was_run_has_a_section(tmp_path: Path) -> None:
     before, claims = text.split("## The paper's claims")
     assert "(Fig. 6)" not in before  # its curves are shared, but not all of them
     assert "## The whole pool" not in text
-    assert before.index("## What was run") < before.index("![")
+    assert before.index("## Experiments") < before.index("![")
     tested, others = claims.split("claims are not tested")
     assert UNMEASURED not in tested
     assert UNMEASURED in others
@@ -119,7 +119,7 @@ def test_a_data_folder_that_is_named_must_be_there(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.usefixtures("small", "unpainted")
-def test_cells_of_other_source_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_of_other_source_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fig4 = ("fig4", "--fast", "--dataset", "digits")
     with monkeypatch.context() as before:
         before.setattr(engine, "code", lambda: "everylabel 0.0, source 000000000000")

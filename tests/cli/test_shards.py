@@ -277,7 +277,7 @@ def test_a_source_at_an_address_is_shown_if_it_is_named(tmp_path: Path) -> None:
     assert made.exit_code == 0, made.output
 
 
-def test_shards_labelled_by_an_earlier_version_go_on(tmp_path: Path) -> None:
+def test_shards_labelled_by_an_earlier_version_continue(tmp_path: Path) -> None:
     embedded("a.csv")
     all_labelled(tmp_path, "far", 4)
     before = exported("far")

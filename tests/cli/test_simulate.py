@@ -25,7 +25,7 @@ def run(*arguments: object) -> Result:
 def test_digits_are_learned(tmp_path: Path) -> None:
     result = run("digits", "--budget", 40, "--people", 2, "-o", "curve.csv")
     assert result.exit_code == 0, result.output
-    assert "digits: what labels buy" in result.output
+    assert "digits: accuracy by number of labels" in result.output
     points = list(csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()))
     assert int(points[-1]["labels"]) == 40
     assert float(points[-1]["accuracy"]) > 0.7

@@ -164,7 +164,7 @@ def test_estimate_comes_first_and_needs_a_yes(tmp_path: Path, serve: Serve) -> N
     assert not Path("llm.jsonl").exists()
 
 
-def test_stopped_run_goes_on_and_asks_nothing_twice(tmp_path: Path, serve: Serve) -> None:
+def test_stopped_run_continues_and_asks_nothing_twice(tmp_path: Path, serve: Serve) -> None:
     server, source = serve(right), texts(tmp_path)
     options = ("--classes", "soap,beans")
     first = suggest(server, source, *options, "--max-requests", "5")
@@ -250,7 +250,7 @@ def test_server_that_stops_leaves_the_answers_and_a_way_on(tmp_path: Path, serve
     done = suggest(server, texts(tmp_path), "--classes", "soap,beans", "--retries", "0", "--parallel", "1")
     assert done.exit_code == 2
     assert "does not answer after 1 tries" in done.output
-    assert "6 answers are in 'llm.jsonl'; the same command goes on from there" in done.output
+    assert "6 answers are in 'llm.jsonl'; the same command continues from there" in done.output
     assert len(lines()) == 6
 
 

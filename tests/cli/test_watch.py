@@ -59,7 +59,7 @@ def items(server: Running) -> int:
 
 
 def told(server: Running) -> str:
-    return str(server.client.get("/api/progress")["arriving"]["told"])
+    return str(server.client.get("/api/progress")["arriving"]["problem"])
 
 
 def give(server: Running, item: str, number: int) -> None:
@@ -134,7 +134,7 @@ def test_images_join_when_they_are_whole(tmp_path: Path) -> None:
         (folder / "00 first.png").write_bytes(data[: len(data) // 2])
         photo("new.png").rename(folder / "new.png")
         until(lambda: items(server) == 13)
-        assert server.client.get("/api/progress")["arriving"] == {"coming": 1, "joined": 1, "told": ""}
+        assert server.client.get("/api/progress")["arriving"] == {"coming": 1, "joined": 1, "problem": ""}
         (folder / "00 first.png").write_bytes(data)
         until(lambda: items(server) == 14)
         give(server, "00 first.png", 1)

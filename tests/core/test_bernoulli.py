@@ -115,7 +115,7 @@ def test_second_order_equals_dense_steps(likelihood: str, joint: bool) -> None:
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_first_order_is_the_gradient_of_what_was_answered(likelihood: str) -> None:
+def test_first_order_is_the_gradient_of_answered_classes(likelihood: str) -> None:
     case = Case()
     post = case.posterior(likelihood)
     found = el.update(post, case.new[:1], case.answers[:1], method="first_order", step_size=0.3)
@@ -126,7 +126,7 @@ def test_first_order_is_the_gradient_of_what_was_answered(likelihood: str) -> No
 
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_exact_update_equals_training_anew(likelihood: str, many: bool) -> None:
+def test_exact_update_equals_retraining(likelihood: str, many: bool) -> None:
     case = Case()
     post, weights = case.posterior(likelihood), np.linspace(0.5, 1.5, len(case.new))
     if many:
@@ -282,14 +282,14 @@ def test_rows_that_are_no_answers_are_refused(labels: Any, message: str) -> None
         el.laplace(np.zeros((6, 3)), case.x, "bernoulli", labels=labels)
 
 
-def test_what_is_for_one_class_per_item_is_refused() -> None:
+def test_single_label_functions_refuse_several_classes() -> None:
     case = Case()
     post = case.posterior("bernoulli")
     with pytest.raises(el.EverylabelError, match="binary is given with labels"):
         el.fit_map(case.x, case.y[:, :2], 2, binary=True)
     with pytest.raises(el.EverylabelError, match="class_weight is given with labels"):
         el.fit_map(case.x, case.y, 3, class_weight="balanced")
-    with pytest.raises(el.EverylabelError, match="of which no samples are drawn"):
+    with pytest.raises(el.EverylabelError, match="which cannot be sampled"):
         el.sample(post, 10, np.random.default_rng(0))
     with pytest.raises(el.EverylabelError, match="several classes per item need likelihood='bernoulli'"):
         el.update(el.laplace(post.mean, case.x), case.new, case.answers)

@@ -95,7 +95,7 @@ def test_training_equals_a_general_optimiser(seed: int, prior: float) -> None:
     close(mean, by_brute_force(x, y, more, mask, prior), atol=2e-4)
 
 
-def test_training_on_what_is_ruled_out_alone() -> None:
+def test_training_on_ruled_out_classes_alone() -> None:
     x, y, more, mask = problem(5)
     mean = el.fit_map(x[:0], y[:0], 4, 0.5, partial=(more, mask))
     close(mean, by_brute_force(x[:0], y[:0], more, mask, 0.5), atol=2e-4)

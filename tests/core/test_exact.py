@@ -148,7 +148,7 @@ def test_relabel_is_forget_and_update(case: Case) -> None:
     close(el.forget(once, x[:1], [other]).mean, el.forget(post, x[:1], y[:1]).mean, atol=1e-5)
 
 
-def test_only_what_was_learned_gets_another_label() -> None:
+def test_only_learned_instances_can_be_relabelled() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(6, 3)), rng.integers(3, size=6)
     post = el.laplace(el.fit_map(x, y, 3), x, labels=y)
@@ -156,7 +156,7 @@ def test_only_what_was_learned_gets_another_label() -> None:
         relabel(post, x[:1], int(y[0] + 1) % 3, int(y[0]))
     with pytest.raises(el.EverylabelError, match="features cannot get another label"):
         relabel(post, x[:1], int(y[0]), int(y[0] + 1) % 3, weight=2.0)
-    with pytest.raises(el.EverylabelError, match=r"has not kept its labels; expected what laplace"):
+    with pytest.raises(el.EverylabelError, match=r"has not kept its labels; expected the values"):
         relabel(post.replace(data=None), x[:1], int(y[0]), int(y[0] + 1) % 3)
 
 
@@ -499,7 +499,7 @@ def test_features_of_huge_norm_end_at_a_minimum_too(scale: float, n: int) -> Non
     assert np.mean(np.argmax(el.predict_proba(post, x, "mean"), axis=1) == y) == 1.0
 
 
-def test_training_from_zero_is_told() -> None:
+def test_training_from_zero_is_reported() -> None:
     x, y = (part[:110] for part in load_digits(return_X_y=True))
     x = 1e7 * x
     post = el.laplace(el.fit_map(x[:100], y[:100], 10), x[:100], labels=y[:100])

@@ -56,11 +56,11 @@ def test_a_row_that_stands_where_another_stood_is_changed() -> None:
     assert first.changed_keys == ("0",)
 
 
-def test_contents_that_occur_twice_are_told_apart_by_order() -> None:
+def test_contents_that_occur_twice_are_distinguished_by_order() -> None:
     known = noted(source("abab"))
     change = compare(known, source("xabab"))
     assert change.keys == ("4", "0", "1", "2", "3")
-    assert "4 of the same content as others, told apart by their order" in str(change)
+    assert "4 with the same content as others, distinguished by their order" in str(change)
     assert "order" not in str(compare(noted(source("abab", "1234")), source("xabab", "51234")))
 
 
@@ -69,13 +69,13 @@ def test_ids_count_more_than_contents() -> None:
     change = compare(known, source("cXa", ["9", "8", "7"]))
     assert (change.keys, change.changed, change.gone) == (("9", "8", "7"), ("8",), ("10",))
     shifted = compare(known, source("bcd", ["7", "8", "9"]))
-    with pytest.raises(EverylabelError, match="If its ids were given anew, pass --id-column none"):
+    with pytest.raises(EverylabelError, match="If the rows got new ids, pass --id-column none"):
         shifted.check("x.csv")
     advised = compare(known, source("bcd"))
     assert (advised.keys, advised.gone) == (("8", "9", "10"), ("7",))
     with pytest.raises(EverylabelError) as told:
         advised.check("x.csv")
-    assert "labels of what is gone are kept and not used" in str(told.value)
+    assert "labels of missing rows are kept and not used" in str(told.value)
     assert "--confirm-labels" not in str(told.value)  # there is nothing to confirm
 
 

@@ -28,7 +28,7 @@ def test_labels_become_numbers() -> None:
     notes: list[str] = []
     labels, classes = label_numbers(["b", " a", None, 1.0, np.nan], None, notes)
     assert (labels.tolist(), classes) == ([2, 1, -1, 0, -1], ("1", "a", "b"))
-    assert notes == ["1 label(s) had white space around them, which was taken off"]
+    assert notes == ["1 label(s) had white space around them, which was removed"]
     with pytest.raises(EverylabelError, match="labels hold 'b'; expected classes a"):
         label_numbers(["a", "b"], ("a",), [])
     assert check_classes(None) is None

@@ -76,7 +76,7 @@ whole = cache(lambda ending: WHOLE[ending]())
 @pytest.mark.parametrize("ending", WHOLE)
 @hypothesis.settings(max_examples=100)
 @hypothesis.given(data=st.data())
-def test_a_damaged_file_is_read_or_told(ending: str, data: st.DataObject) -> None:
+def test_a_damaged_file_is_read_or_reported(ending: str, data: st.DataObject) -> None:
     content = data.draw(damaged(whole(ending)))
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -92,7 +92,7 @@ def test_a_damaged_file_is_read_or_told(ending: str, data: st.DataObject) -> Non
 
 @hypothesis.settings(max_examples=300)
 @hypothesis.given(data=st.data())
-def test_a_damaged_part_of_a_spreadsheet_is_read_or_told(data: st.DataObject) -> None:
+def test_a_damaged_part_of_a_spreadsheet_is_read_or_reported(data: st.DataObject) -> None:
     """What is in the archive, which a damaged archive seldom shows."""
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")

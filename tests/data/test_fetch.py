@@ -86,7 +86,7 @@ def test_an_unknown_sum_is_noted_at_first_and_checked_later(server: Server, tmp_
         fetch(server.url, path)
 
 
-def test_a_stopped_download_goes_on(server: Server, tmp_path: Path) -> None:
+def test_a_stopped_download_continues(server: Server, tmp_path: Path) -> None:
     server.stop_after = 900_000
     for done in (900_000, 1_800_000):
         with pytest.raises(el.EverylabelError, match=f"ended after {done:,} of 2,048,000 bytes; call again"):
@@ -102,7 +102,7 @@ def test_a_stopped_download_goes_on(server: Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("etag", ['"2"', ""])
-def test_a_file_that_has_changed_is_begun_anew(server: Server, tmp_path: Path, etag: str) -> None:
+def test_a_file_that_has_changed_is_begun_again(server: Server, tmp_path: Path, etag: str) -> None:
     server.stop_after = 1000
     with pytest.raises(el.EverylabelError, match="call again"):
         fetch(server.url, tmp_path / "data.bin")

@@ -67,7 +67,7 @@ def test_json_nested_without_end(tmp_path: Path, ending: str) -> None:
         remembered(tmp_path)
 
 
-def test_arrays_larger_than_the_memory_are_told_before_they_are_read(
+def test_arrays_larger_than_the_memory_are_reported_before_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     np.savez_compressed(tmp_path / "zeros.npz", X=np.zeros((100_000, 4)))
@@ -100,9 +100,9 @@ def sheet(path: Path, row: str) -> Path:
 
 
 @pytest.mark.parametrize("place", ["ZZZZZZ3", "ZZZZZZZ3", "XFE3", "12", "?"])
-def test_a_cell_that_no_sheet_has_is_told(tmp_path: Path, place: str) -> None:
+def test_a_cell_that_no_sheet_has_is_reported(tmp_path: Path, place: str) -> None:
     path = sheet(tmp_path / "x.xlsx", f'<row><c r="{place}"><v>1</v></c></row>')
-    with pytest.raises(EverylabelError, match=r"is no \.xlsx file.*save it anew"):
+    with pytest.raises(EverylabelError, match=r"is no \.xlsx file.*save it as"):
         read(str(path), Options(text_column="text"))
 
 
@@ -112,7 +112,7 @@ def test_a_date_that_is_none_is_shown_as_its_number(tmp_path: Path, number: str,
     assert list(read(str(path), Options(text_column="text")).items) == ["a card", shown]
 
 
-def test_a_sheet_that_unpacks_to_more_than_fits_is_told_before_it_is_read(
+def test_a_sheet_that_unpacks_to_more_than_fits_is_reported_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = sheet(tmp_path / "x.xlsx", f'<row><c t="str"><v>{"x" * 1_000_000}</v></c></row>')
@@ -123,7 +123,7 @@ def test_a_sheet_that_unpacks_to_more_than_fits_is_told_before_it_is_read(
         read(str(path), Options(text_column="text"))
 
 
-def test_a_sheet_of_few_cells_far_apart_is_told_before_it_fills_the_memory(
+def test_a_sheet_of_few_cells_far_apart_is_reported_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wide = '<c r="A{0}"><v>{0}</v></c>'
@@ -151,7 +151,7 @@ def test_empty_rows_of_a_sheet_are_dropped(tmp_path: Path, row: str) -> None:
         tracemalloc.stop()
 
 
-def test_parquet_is_read_as_pyarrow_does_whatever_lies_in_what(tmp_path: Path) -> None:
+def test_parquet_is_read_as_pyarrow_does_at_any_nesting(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     from pyarrow.parquet import write_table
 

@@ -126,7 +126,7 @@ def test_items_without_some() -> None:
     assert items.without([]) is items
 
 
-def test_classes_named_anew() -> None:
+def test_classes_named_again() -> None:
     items = some(truth=np.array([2, -1, 1]))
     merged = items.renamed(["x", "y", "x"])
     assert (merged.classes, merged.labels.tolist()) == (("x", "y"), [0, 1, 0])

@@ -105,7 +105,7 @@ def test_labels_and_texts_are_cleaned_and_counted(tmp_path: Path) -> None:
     told = [str(warning.message) for warning in caught]
     assert told == [
         "1 of 4 texts are empty and were skipped: 2",
-        "2 label(s) had white space around them, which was taken off",
+        "2 label(s) had white space around them, which was removed",
     ]
     assert all(warning.filename.endswith(".py") for warning in caught)
     assert items.skipped == ("2",)
@@ -297,7 +297,7 @@ def test_tables_find_out_delimiter_and_encoding(tmp_path: Path) -> None:
         read_whole(path)
 
 
-def test_rows_with_more_cells_than_the_header_are_refused_unless_told_otherwise(tmp_path: Path) -> None:
+def test_rows_with_more_cells_than_the_header_are_refused_by_default(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("id,body\n1,hello, there\n2,fine\n3,one, two, three\n4,trailing,\n")
     readers: list[Callable[[], Any]] = [
@@ -357,7 +357,7 @@ def test_nan_is_an_empty_cell_unless_a_class_is_called_so(tmp_path: Path) -> Non
     items = read(str(path), Options(text_column="text", label_column="y"))
     assert items.classes == ("None", "yes")
     assert items.labels.tolist() == [1, -1, -1, 0]
-    assert any("1 label is 'nan' and taken for an empty cell" in note for note in items.notes)
+    assert any("1 label is 'nan' and counted as an empty cell" in note for note in items.notes)
     assert any("'None' among the labels became a class" in note for note in items.notes)
     named = read(str(path), Options(text_column="text", label_column="y", classes=("yes", "nan", "None")))
     assert named.labels.tolist() == [0, 1, -1, 2]

@@ -56,7 +56,7 @@ def test_queues_are_exported_as_tables(folder: Path) -> None:
 def test_unknown_class_is_reported(folder: Path) -> None:
     for more, told in [
         (("more", "--class", "eleven"), "class is 'eleven'; expected one of"),
-        (("more",), "without class; expected which class"),
+        (("more",), "without class; expected a class"),
         (("like", "--item", "x"), "item is 'x'; expected an id"),
     ]:
         command = ["export", str(folder / "digits.npz"), "-o", str(folder / "out.csv"), "--what", *more]

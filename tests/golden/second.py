@@ -300,14 +300,14 @@ def make_studio(to: Path) -> None:
             return Annotation(number, str(task), f"annotator {person}", START + at, chosen, **more)
 
         for i in range(6):
-            learning.told(said(10 + i, 1 + i, truth[str(1 + i)])).result()
+            learning.receive(said(10 + i, 1 + i, truth[str(1 + i)])).result()
         begun.train()
         for person, name in ((2, "card"), (3, "card")):
-            learning.told(said(20 + person, 2, name, person)).result()
-        learning.told(said(24, 2, "travel", 4, truth=True)).result()  # outvotes them
-        learning.told(said(10, 1, "hello", at=60)).result()  # said anew
-        learning.told(said(25, 7, "", 2)).result()
-        learning.told(said(26, 8, "", 2, skipped=True)).result()
+            learning.receive(said(20 + person, 2, name, person)).result()
+        learning.receive(said(24, 2, "travel", 4, truth=True)).result()  # outvotes them
+        learning.receive(said(10, 1, "hello", at=60)).result()  # said anew
+        learning.receive(said(25, 7, "", 2)).result()
+        learning.receive(said(26, 8, "", 2, skipped=True)).result()
         learning.deleted([15, 25]).result()
         several = [said(30 + i, 10 + i, truth[str(10 + i)], 5) for i in range(4)]
         learning.compare([*several, *map(_again, learning.known().items(), [said] * 99)], 10**6)

@@ -57,7 +57,7 @@ def test_the_estimate_equals_a_slow_twins(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_allclose(found, wilson(float(true.mean()), float(n)), atol=1e-3)
 
 
-def test_a_model_that_is_very_sure_and_often_wrong_is_told_so() -> None:
+def test_a_model_that_is_very_sure_and_often_wrong_is_flagged() -> None:
     n = 3000
     right, sure = np.arange(n) % 10 < 7, np.full(n, 1.0 - 1e-7)
     found = accuracy_left(Verdicts(sure, right, sure, right, np.ones(n)), sure)

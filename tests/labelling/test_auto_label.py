@@ -85,7 +85,7 @@ def test_people_confirm_and_the_model_labels_the_rest(tmp_path: Path) -> None:
         assert fingerprint(last) == state
 
 
-def test_confirmations_are_random_and_go_on_after_a_restart(tmp_path: Path) -> None:
+def test_confirmations_are_random_and_continue_after_a_restart(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         _, reply = _started(made)
         order = list(made.state.proposals)

@@ -83,7 +83,7 @@ def test_leased_items_of_others_are_left_out(tmp_path: Path) -> None:
         made.jump("ana", THREES[0]).result()
         reply = label_many(made, "me", THREES[:3], 3).result()
         assert reply["bulk"] == {"labelled": 2, "left_out": [THREES[0]]}
-        with pytest.raises(Refused, match="with others now, or of the test set; nothing was saved"):
+        with pytest.raises(Refused, match="leased to others or belong to the test set; nothing was saved"):
             label_many(made, "me", THREES[:1], 3).result()
         with pytest.raises(Refused, match="expected 0 to 9 or a class's name"):
             label_many(made, "me", THREES, "ten").result()

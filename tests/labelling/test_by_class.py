@@ -9,7 +9,7 @@ TRUTH = np.array([0] * 12 + [1] * 10 + [2] * 3)
 GUESS = np.array([0] * 9 + [1] * 3 + [1] * 8 + [0] * 2 + [2] * 3)
 
 
-def test_shares_are_of_what_is_guessed_so_and_of_what_is_so() -> None:
+def test_shares_are_of_predicted_and_of_true_items() -> None:
     first, second, third = class_figures(TRUTH, GUESS, np.ones(25), range(3))
     assert first["precision"] == wilson(9 / 11, 11)._asdict()
     assert first["recall"] == wilson(9 / 12, 12)._asdict()

@@ -102,7 +102,7 @@ def test_names_that_hardly_differ_are_alike() -> None:
     assert book.after(events.Remove(0)).like("Card lost") is None
 
 
-def test_changes_are_told_in_words() -> None:
+def test_changes_are_reported_in_words() -> None:
     book = ClassBook().added(["a", "b"])
     changes: list[events.OfClasses] = [
         events.NewClass("c"),

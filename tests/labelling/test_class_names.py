@@ -157,7 +157,7 @@ def test_names_that_hold_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_after_a_restart_names_teach_what_they_did(tmp_path: Path, cached: bool) -> None:
+def test_after_a_restart_names_teach_as_before(tmp_path: Path, cached: bool) -> None:
     with named(tmp_path / "log", ["engine", "violin", "harvest", "river"]) as made:
         give(made, 7)
         retrain(made.desk)  # leaves the names aside, or not
@@ -203,7 +203,7 @@ def test_cached_names_are_not_embedded_again(tmp_path: Path) -> None:
     assert ClassNames().vectors(state) == {}
 
 
-def test_an_encoder_that_cannot_be_had_is_told_and_nothing_else_changes(tmp_path: Path) -> None:
+def test_an_encoder_that_cannot_be_had_is_reported_and_nothing_else_changes(tmp_path: Path) -> None:
     def broken(phrases: Sequence[str]) -> np.ndarray:
         raise EverylabelError("the model is not there")
 

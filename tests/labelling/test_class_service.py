@@ -159,7 +159,7 @@ def test_impossible_change_is_refused(tmp_path: Path) -> None:
             made.classes.restore("me", 2).result()
 
 
-def test_history_tells_the_classes_of_now(tmp_path: Path) -> None:
+def test_history_shows_the_classes_of_now(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 20)
         made.classes.remove("me", 3, 5).result()

@@ -132,7 +132,7 @@ def test_exclusive_command_runs_alone() -> None:
         assert [len(write) for write in log.writes] == [1, 1, 1, 1]
 
 
-def test_a_refusal_is_told_to_one_and_the_others_go_on() -> None:
+def test_a_refusal_reaches_one_person_and_the_others_continue() -> None:
     log = Memory()
 
     def refuse() -> Finish:
@@ -166,7 +166,7 @@ def test_failed_write_changes_nothing() -> None:
         assert len(log.writes) == 3
 
 
-def test_an_unknown_failure_is_logged_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_failure_is_logged_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     with desk(Memory()) as made:
         with pytest.raises(ZeroDivisionError):
             made.submit(lambda: 1 / 0).result()  # type: ignore[arg-type, return-value]
@@ -210,7 +210,7 @@ def test_everyone_gets_another_item_and_keeps_it() -> None:
         assert list(made.state.curve.values())[-1] == round(made.learner.expected(), 6)
 
 
-def test_it_is_known_what_chose_an_item_in_fact() -> None:
+def test_item_records_the_strategy_that_chose_it() -> None:
     with desk(Memory(check_every=0)) as made:
         assert asking(made, "anna")["anna"].by == "typiclust"  # the model cannot choose yet
         made.submit(saying(made, *(("me", events.Label(IDS[i], i % 3)) for i in range(6)))).result()
@@ -256,7 +256,7 @@ def test_skipped_items_come_back_last_and_others_first() -> None:
         assert asking(made, "carl") == {}  # nothing is left
 
 
-def test_a_trained_model_takes_over_with_what_happened_meanwhile() -> None:
+def test_a_trained_model_takes_over_with_labels_given_meanwhile() -> None:
     log = Memory()
     with desk(log) as made:
         made.submit(saying(made, *(("me", events.Label(IDS[i], i % 3)) for i in range(9)))).result()
@@ -274,7 +274,7 @@ def test_a_trained_model_takes_over_with_what_happened_meanwhile() -> None:
         assert [event.body.kind for event in log.read()[-2:]] == ["label", "undo"]  # nothing is written
 
 
-def test_a_closed_desk_has_done_what_was_asked_and_refuses_more() -> None:
+def test_a_closed_desk_has_finished_its_requests_and_refuses_more() -> None:
     log = Memory()
     with desk(log) as made, busy(made):
         future = made.submit(saying(made, ("me", events.Label(IDS[0], 1))))
@@ -352,7 +352,7 @@ def test_state_is_kept_if_the_log_cannot_be_read(
 
 
 @pytest.mark.parametrize("where", ["after an event", "in an event", "in a model that takes over"])
-def test_nothing_is_built_on_what_was_taken_in_by_half(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def test_nothing_is_built_on_half_applied_events(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     log = Memory()
     with desk(log) as made:
         made.submit(saying(made, ("ana", events.Label(IDS[0], 1)))).result()
@@ -378,7 +378,7 @@ def test_nothing_is_built_on_what_was_taken_in_by_half(monkeypatch: pytest.Monke
         assert digest(made.state) == before
 
 
-def test_a_log_that_cannot_be_read_either_is_told_once_in_a_line(
+def test_a_log_that_cannot_be_read_either_is_reported_once_in_a_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = Memory()

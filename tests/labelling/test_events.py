@@ -196,7 +196,7 @@ def test_fields_of_other_versions_are_ignored() -> None:
     assert events.from_row("label", old) == events.Label("1", 0, guess=1)
 
 
-def test_an_unknown_kind_or_a_missing_field_is_told() -> None:
+def test_an_unknown_kind_or_a_missing_field_is_reported() -> None:
     for kind in ("note", "apply", "vote"):
         with pytest.raises(EverylabelError, match=f"kind '{kind}'; expected one of project, .*version"):
             events.from_row(kind, {"item": "1"})

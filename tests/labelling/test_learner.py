@@ -318,7 +318,7 @@ def test_single_labels_on_a_small_pool_are_learned_exactly(seed: int) -> None:
     np.testing.assert_allclose(probabilities(mean(made)), probabilities(from_scratch(now)), atol=0.02)
 
 
-def test_a_pool_that_classes_make_large_goes_on_by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_that_classes_make_large_continues_by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     places = {30: labelled(3), 31: LEASED, 32: EXCLUDED, 33: doubtful(2)}
     made, twin = learner(known(places)), learner(known(places))
     monkeypatch.setattr(module, "EXACT_UP_TO", FEATURES.size * 10)
@@ -375,7 +375,7 @@ def test_picks_are_free_and_no_copies_of_leased_items() -> None:
     assert made.pick("margin", 0, rng) == []
 
 
-def test_near_copies_are_picked_when_nothing_else_is_left() -> None:
+def test_near_copies_are_picked_at_the_end() -> None:
     made = learner(TrainingSet((0, 1), {0: LEASED}, {}, 4), np.repeat(FEATURES[:1], 4, axis=0))
     assert sorted(made.pick("margin", 9, np.random.default_rng(0))) == [1, 2, 3]
 

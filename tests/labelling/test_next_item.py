@@ -16,7 +16,7 @@ from everylabel.projects.log import bring_up_to_date
 from tests.labelling.desks import CLASSES, FEATURES, IDS, Y, fingerprint, label, service, truth
 
 
-def test_checks_of_a_class_are_drawn_among_what_is_predicted_so(tmp_path: Path) -> None:
+def test_checks_of_a_class_are_drawn_among_items_predicted_as_it(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=7) as made:
         label(made, 30)
         for _ in range(2):  # the same request, sent twice
@@ -56,7 +56,7 @@ def _with_test(path: Path, n: int, **settings: object) -> None:
     store.close()
 
 
-def test_test_items_come_first_blind_and_teach_nothing(tmp_path: Path) -> None:
+def test_held_out_items_come_first_blind_and_teach_nothing(tmp_path: Path) -> None:
     _with_test(tmp_path / "log", 12)
     with service(tmp_path / "log") as made:
         before = np.asarray(made.desk.learner.pool.posterior.mean).tobytes()
@@ -134,7 +134,7 @@ def test_a_clock_that_is_set_changes_nothing() -> None:
     assert over() == ["ben"]
 
 
-def test_after_a_restart_the_log_tells_within_limits() -> None:
+def test_after_a_restart_the_log_answers_within_limits() -> None:
     clocks = Clocks()
     at = {"old": -1000.0, "new": -100.0, "to come": 5000.0}  # seconds from now, by the time of day
     leases = {who: Lease(i, "chosen", clocks.shown + after) for i, (who, after) in enumerate(at.items())}

@@ -200,7 +200,7 @@ def test_the_last_class_is_proposed_and_then_none_of_these(tmp_path: Path) -> No
             reply = made.rule_out("me", item, name).result()
         assert (reply["next"]["ruled_out"], proposed(made)) == ([0, 1], (item, 2))
         seq = made.state.seq
-        with pytest.raises(Refused, match="'c' is the last class left; say none of these"):
+        with pytest.raises(Refused, match="'c' is the only class that is not ruled out"):
             made.rule_out("me", item, "c").result()
         with pytest.raises(Refused, match="ruled out 'a' for this item before"):
             made.rule_out("me", item, 0).result()
@@ -225,7 +225,7 @@ def test_if_people_together_rule_out_all_nothing_is_learned(tmp_path: Path) -> N
         assert LabelSet.of(made.state, {}).ruled_out == {}
 
 
-def test_test_items_and_other_content_teach_nothing(tmp_path: Path) -> None:
+def test_held_out_items_and_changed_content_teach_nothing(tmp_path: Path) -> None:
     def emit(made: Service, body: events.Body) -> None:
         def command() -> object:
             made.desk.emit("", body)

@@ -46,7 +46,7 @@ def test_the_first_browser_is_not_asked_and_every_other_is(tmp_path: Path) -> No
         assert come(presence, "me", "d", named=False)["guest"] == "guest 2"
 
 
-def test_one_person_goes_on_in_another_browser_under_the_same_name(tmp_path: Path) -> None:
+def test_one_person_continues_in_another_browser_under_the_same_name(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         label(made, 1, "ana")
     with service(tmp_path / "log") as made:
@@ -64,7 +64,7 @@ def test_one_person_goes_on_in_another_browser_under_the_same_name(tmp_path: Pat
         assert not come(presence, "me", "third", named=False, known=True)["ask"]
 
 
-def test_a_guest_who_tells_a_name_does_not_go_on_labelling(tmp_path: Path) -> None:
+def test_a_guest_who_gives_a_name_does_not_continue_as_guest(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         come(made.views.presence, "guest 1", "a")
         made.next("guest 1").result()
@@ -86,7 +86,7 @@ def test_a_token_asks_everybody(tmp_path: Path) -> None:
         assert not come(made.views.presence, "ana", "a", asks=True)["ask"]
 
 
-def test_a_name_that_is_used_in_another_browser_is_told(tmp_path: Path) -> None:
+def test_a_name_that_is_used_in_another_browser_is_reported(tmp_path: Path) -> None:
     clock = Clock()
     with service(tmp_path / "log") as made:
         presence = Presence(made.desk, clock)
@@ -140,7 +140,7 @@ def test_a_page_that_is_gone_without_a_word_is_forgotten(tmp_path: Path) -> None
         assert here(made) == {"ana": True}
 
 
-def test_one_who_was_alone_goes_on_while_being_asked(tmp_path: Path) -> None:
+def test_one_who_was_alone_continues_while_being_asked(tmp_path: Path) -> None:
     clock = Clock()
     with service(tmp_path / "log") as made:
         made.next("me").result()

@@ -56,7 +56,7 @@ def test_most_alike() -> None:
     assert _items(LOOK._replace(answers={1: [Answer(1, "me", 0)]}), "like", item=0) == [2]
 
 
-def test_suspect_labels_worst_first_with_what_is_labelled_otherwise() -> None:
+def test_suspect_labels_worst_first_with_similar_items_of_another_label() -> None:
     told = {
         0: LeftOut(0, 0.4, 1, 0.6, 0.4),
         1: LeftOut(1, 0.1, 0, 0.9, 0.8),
@@ -120,7 +120,7 @@ def test_agreement_of_people_and_sources_is_that_of_the_whole_formula(tmp_path: 
 
 
 def test_required_values_are_checked() -> None:
-    with pytest.raises(EverylabelError, match="'more' without class; expected which class"):
+    with pytest.raises(EverylabelError, match="'more' without class; expected a class"):
         queue(LOOK, Asked("more"))
     with pytest.raises(EverylabelError, match="'like' without item"):
         queue(LOOK, Asked("like"))

@@ -167,7 +167,7 @@ def test_deferred_labels_are_trained_on_soon(tmp_path: Path, monkeypatch: pytest
         agree(probabilities(made), from_scratch(made))
 
 
-def test_a_failure_is_logged_and_training_goes_on(
+def test_a_failure_is_logged_and_training_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     problems: list[Exception] = [EverylabelError("the disk is full"), ZeroDivisionError()]
@@ -213,7 +213,9 @@ def test_the_state_is_saved_now_and_then_while_the_server_runs(
         running.close()
 
 
-def test_a_snapshot_that_cannot_be_saved_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_snapshot_that_cannot_be_saved_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with service(tmp_path / "log") as made:
         running = Retrainer(made.desk, Snapshots(tmp_path / "missing" / "folder"))
         label(made, 3)

@@ -85,7 +85,7 @@ def test_export_has_corrected_labels_and_keeps_others(tmp_path: Path) -> None:
     assert len(rows) == N - 1
 
 
-def test_later_starts_go_on_reviewing_and_new_rows_bring_given_labels(tmp_path: Path) -> None:
+def test_later_starts_continue_reviewing_and_new_rows_bring_given_labels(tmp_path: Path) -> None:
     with reviewing(tmp_path / "log.sqlite") as made:
         label(made, 2)
     store = Store(tmp_path / "log.sqlite", "test")

@@ -87,7 +87,7 @@ def test_a_stale_undo_is_refused(tmp_path: Path) -> None:
             made.undo("me", saved).result()
 
 
-def test_skipped_items_come_back_when_nothing_else_is_left(tmp_path: Path) -> None:
+def test_skipped_items_come_back_at_the_end(tmp_path: Path) -> None:
     with service(tmp_path / "log", ids=IDS[:4], features=FEATURES[:4]) as made:
         item = first(made)
         made.skip("me", item).result()
@@ -138,7 +138,7 @@ def test_an_item_of_another_person_cannot_be_answered(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         item = first(made, "anna")
         for request in (made.label("ben", item, 1), made.jump("ben", item), made.skip("ben", item)):
-            with pytest.raises(Refused, match="is with anna now; nothing was saved"):
+            with pytest.raises(Refused, match="is leased to anna; nothing was saved"):
                 request.result()
         assert made.next("ben").result()["progress"]["answers"] == 0
 
@@ -162,7 +162,7 @@ def test_answer_given_meanwhile_is_reported_and_kept(tmp_path: Path) -> None:
         assert made.label("ben", item, 2).result()["meanwhile"] == []
 
 
-def test_an_own_answer_of_another_window_is_told(tmp_path: Path) -> None:
+def test_an_own_answer_of_another_window_is_reported(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         item = first(made)
         made.label("me", item, 1).result()
@@ -296,7 +296,7 @@ def test_the_background_training_takes_over_and_nothing_goes_backwards(tmp_path:
         assert fingerprint(made) == before
 
 
-def test_a_failure_in_the_model_is_told_and_the_state_is_that_of_the_log(
+def test_a_failure_in_the_model_is_reported_and_the_state_is_that_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with service(tmp_path / "log") as made:
@@ -331,7 +331,7 @@ def test_features_are_brought_to_the_scale_of_the_prior() -> None:
     np.testing.assert_allclose(np.sqrt(np.mean(np.sum(scaled.astype(float) ** 2, axis=1))), 5.0, rtol=0.02)
 
 
-def test_the_guess_of_a_check_is_told_to_nobody(tmp_path: Path) -> None:
+def test_the_guess_of_a_check_is_hidden_from_everybody(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=2) as made:
         label(made, 9)
         task = made.next("me").result()["next"]
@@ -502,7 +502,7 @@ def test_a_log_that_cannot_be_read_either_is_read_before_the_next_request(
         assert made.undo("me").result()["next"]["item"]["id"] == items[2]
 
 
-def test_reading_goes_on_while_nothing_can_be_written(
+def test_reading_continues_while_nothing_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with service(tmp_path / "log", lease_seconds=-1) as made:

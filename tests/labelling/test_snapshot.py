@@ -122,7 +122,7 @@ def test_items_can_join_a_state_that_comes_back(ids: list[str]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_state_that_comes_back_goes_on_as_the_first_would(seed: int) -> None:
+def test_a_state_that_comes_back_continues_as_the_first_would(seed: int) -> None:
     log = random_log(seed)
     for cut in (1, 2, 60, 150, 299):
         state = decode(encode(reduced(log[:cut])))
@@ -238,7 +238,7 @@ def test_a_damaged_snapshot_is_not_used(saved: Path, damage: str) -> None:
         assert read_events(store, SOME, Snapshots(saved)).seq == 80
 
 
-def test_a_snapshot_that_cannot_be_read_is_told(saved: Path) -> None:
+def test_a_snapshot_that_cannot_be_read_is_reported(saved: Path) -> None:
     told: list[str] = []
     (saved / "state.snapshot").unlink()
     (saved / "state.snapshot").mkdir()

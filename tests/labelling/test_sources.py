@@ -92,7 +92,7 @@ def test_counts_take_class_probabilities_and_weights() -> None:
     close(count(np.array([[0.3, 0.7], [1.0, 0.0], [0.5, 0.5]]), said, 2), [[0.3, 1.5], [0.7, 0.5]])
 
 
-def test_source_that_says_one_class_tells_nothing() -> None:
+def test_source_that_says_one_class_is_uninformative() -> None:
     said = np.zeros(40, np.int64)
     found = confusion(count(np.arange(40) % 4, said, 4), label_shares(said, 4))
     close(found.likelihood(said[:1])[0], found.theta[0, 0], rtol=0.02)  # the same for all classes
@@ -224,7 +224,7 @@ def test_more_reliable_sources_weigh_more() -> None:
     assert weights[1.0] == teaching.HEAVIEST
 
 
-def test_scores_that_tell_right_from_wrong_count() -> None:
+def test_scores_that_separate_right_from_wrong_count() -> None:
     y = np.arange(200) % 4
     said = noisy(y, 4, 0.7)
     telling = np.where(said == y, 0.9, 0.6)

@@ -70,7 +70,7 @@ def test_most_voices_are_learned(said: list[tuple[str, int]], learned: int) -> N
     assert made.labels == {0: learned}
 
 
-def test_an_undo_brings_back_what_was_before() -> None:
+def test_an_undo_restores_the_earlier_answer() -> None:
     made = state(("me", label(0, 0)), ("me", label(0, 1)), ("me", events.Skip(IDS[1])))
     last = made.last("me")
     assert last is not None

@@ -75,7 +75,7 @@ def test_suggestions_of_items_that_join_later_count_then() -> None:
     assert state.suggested()[0].items.tolist() == [0, 1]
 
 
-def test_an_unknown_class_in_the_log_is_told() -> None:
+def test_an_unknown_class_in_the_log_is_reported() -> None:
     with pytest.raises(EverylabelError, match="never existed"):
         state_after(events.Suggested("llm", ["a"], [7]))
 
@@ -87,7 +87,7 @@ def test_a_snapshot_holds_suggestions() -> None:
     assert (again.hidden_columns, again.suggested_at) == (["guess"], 2)
 
 
-def test_nothing_is_learned_of_test_items_and_of_those_that_nobody_can_tell() -> None:
+def test_nothing_is_learned_of_test_items_and_of_cannot_tell_items() -> None:
     state = state_after(
         events.Suggested("llm", ["a", "b", "c", "d"], [0, 1, 2, 0]),
         events.HeldOut("a"),

@@ -36,7 +36,7 @@ def test_pages_of_predictions_hold_all_that_has_no_label(tmp_path: Path) -> None
         np.testing.assert_allclose(page["probabilities"], odds / odds.sum(axis=1, keepdims=True), atol=1e-5)
 
 
-def test_predictions_share_out_what_is_of_no_class_as_exports_do(tmp_path: Path) -> None:
+def test_predictions_share_out_none_of_these_as_exports_do(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         items = label(made, 12)
         made.none_of_these("me", items[0]).result()
@@ -75,7 +75,7 @@ class Watched(np.ndarray):
         return super().argmax(*args, **options)
 
 
-def test_the_desk_does_not_count_what_is_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_desk_does_not_count_predictions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with service(tmp_path / "log") as made:
         label(made, 12)
         pool, Watched.threads = made.desk.learner.pool, []

@@ -66,7 +66,7 @@ def said(path: Path) -> Any:
     try:
         found, known = read(str(path), False)
         with closing(Store(path, "p")) as store:
-            assert (store.read(), store.items(), store.told) == (found, known, "")
+            assert (store.read(), store.items(), store.note) == (found, known, "")
             more = Event(found[-1].seq + 1, 1.0, "me", Skip("row 2"))
             store.append([more])
             assert store.read() == [*found, more]
@@ -98,12 +98,15 @@ EARLIER = (  # a head that was there once, as a lost write leaves it
     "UPDATE everylabel_heads SET seq = {0}, chain = (SELECT chain FROM everylabel_events WHERE seq = {0})"
 )
 CHANGES = [
-    ("UPDATE everylabel_events SET person = 'eve' WHERE seq = 7", "event 7 is not .* the 6 events before"),
-    ("UPDATE everylabel_events SET at = at + 1 WHERE seq = 7", "event 7 is not what was written"),
-    ("UPDATE everylabel_events SET key = NULL WHERE seq = 7", "event 7 is not what was written"),
-    ("UPDATE everylabel_events SET chain = NULL WHERE seq = 7", "event 7 is not what was written"),
-    ("UPDATE everylabel_events SET seq = 1000 WHERE seq = 7", "event 8 is not what was written"),
-    ("DELETE FROM everylabel_events WHERE seq = 7", "event 8 is not what was written"),
+    (
+        "UPDATE everylabel_events SET person = 'eve' WHERE seq = 7",
+        "event 7 does not fit .* the 6 events before",
+    ),
+    ("UPDATE everylabel_events SET at = at + 1 WHERE seq = 7", "event 7 does not fit the hash chain"),
+    ("UPDATE everylabel_events SET key = NULL WHERE seq = 7", "event 7 does not fit the hash chain"),
+    ("UPDATE everylabel_events SET chain = NULL WHERE seq = 7", "event 7 does not fit the hash chain"),
+    ("UPDATE everylabel_events SET seq = 1000 WHERE seq = 7", "event 8 does not fit the hash chain"),
+    ("DELETE FROM everylabel_events WHERE seq = 7", "event 8 does not fit the hash chain"),
     ("DELETE FROM everylabel_events WHERE seq > 7", "events after 7 are missing, of 120"),
     ("DELETE FROM everylabel_events", "events after 0 are missing, of 120"),
     ("UPDATE everylabel_heads SET seq = 119", "its head is not that of event 119"),
@@ -111,8 +114,8 @@ CHANGES = [
     (EARLIER.format(100), "its head is behind: that of event 100, and its last is 120; the events are whole"),
     ("UPDATE everylabel_heads SET seq = -1", "its head is behind: that of event -1"),
     ("DELETE FROM everylabel_heads", "its head is lost; 120 events are there"),
-    ("UPDATE everylabel_items SET items = replace(items, 'row 7', 'row 8')", "the stored source is not"),
-    ("DELETE FROM everylabel_items", "the stored source is not"),
+    ("UPDATE everylabel_items SET items = replace(items, 'row 7', 'row 8')", "the stored source was changed"),
+    ("DELETE FROM everylabel_items", "the stored source was changed"),
     ("DROP TABLE everylabel_heads", "a table is missing"),
     ("DROP TABLE everylabel_items", "a table is missing"),
 ]
@@ -135,7 +138,7 @@ def test_events_read_later_are_checked(where: str) -> None:
         assert store.read(after=120) == []
         change(where, "UPDATE everylabel_events SET person = 'eve' WHERE seq = 115")
         assert store.read(after=117) == events(120)[117:]
-        with pytest.raises(Damaged, match="event 115 is not what was written"):
+        with pytest.raises(Damaged, match="event 115 does not fit the hash chain"):
             store.read(after=110)
 
 
@@ -182,10 +185,10 @@ def test_log_of_version_0_1_is_chained_once(where: str) -> None:
         assert reader.read() == events(120)
         assert reader.items() == KNOWN
     with closing(Store(where, "p")) as store:
-        assert "its 120 events are chained now" in store.told
+        assert "its 120 events are chained now" in store.note
         assert store.read() == events(120)
     with closing(Store(where, "p")) as store:
-        assert store.told == ""
+        assert store.note == ""
     change(where, "UPDATE everylabel_events SET person = 'eve' WHERE seq = 7")
     with pytest.raises(Damaged, match="event 7"):
         Store(where, "p")

@@ -73,7 +73,7 @@ def test_paper_update_begins_at_the_networks_own_layer() -> None:
 
 
 @pytest.mark.parametrize("killed_after", [4, 10, 13])
-def test_killed_run_goes_on_as_if_it_had_not_been(tmp_path: Path, killed_after: int) -> None:
+def test_killed_run_continues_as_if_it_had_not_been(tmp_path: Path, killed_after: int) -> None:
     whole = ActiveLearner(cnn(), IMAGES[:200], train=TRAIN)
     picked = label_all(whole, 3, 10)
     learner = ActiveLearner(cnn(), IMAGES[:200], train=TRAIN)

@@ -97,7 +97,7 @@ def test_labels_find_out_that_names_lie(texts: Any, scale_features: bool) -> Non
     np.testing.assert_allclose(learned.predict_proba(x), both.predict_proba(x), atol=EXACT)
 
 
-def test_learning_on_and_taking_back_is_training_on_what_is_left(texts: Any) -> None:
+def test_learning_on_and_taking_back_is_training_without_the_label(texts: Any) -> None:
     x, y, names = texts
     idx = first(y, 3)
     told = {"unlabelled": x, "names": names}
@@ -168,7 +168,7 @@ def test_invalid_name_is_refused(texts: Any) -> None:
         clf.fit(x[:0], y[:0], names=names)
     with pytest.raises(ValueError, match="minimum of 1 is required"):
         clf.fit(x[:0], y[:0])
-    with pytest.raises(el.EverylabelError, match="do not tell classes apart"):
+    with pytest.raises(el.EverylabelError, match="do not distinguish classes"):
         el.name_rows([np.ones(D), np.ones(D)], x)
 
 

@@ -90,7 +90,7 @@ def test_exact_forgets_all_of_the_first_labels(digits: Any) -> None:
     assert set(other.classes_) == set(clf.classes_)
     np.testing.assert_allclose(clf.predict_proba(x[:20]), other.predict_proba(x[:20]), atol=2e-3)
     clf.forget(x[50:89], y[50:89])
-    with pytest.raises(el.EverylabelError, match="leave at least one"):
+    with pytest.raises(el.EverylabelError, match="keep at least one"):
         clf.forget(x[89:90], y[89:90])
 
 
@@ -135,13 +135,13 @@ def test_scaling_of_one_instance_and_of_none(digits: Any) -> None:
 
 
 @pytest.mark.parametrize("update", ["second_order", "refit"])
-def test_forget_what_was_never_learned(digits: Any, update: str) -> None:
+def test_forget_refuses_unknown_labels(digits: Any, update: str) -> None:
     x, y = digits
     clf = el.LaplaceClassifier(update=update).fit(x[:50], y[:50]).partial_fit(x[50:52], y[50:52])
     before = clf.predict_proba(x[:5])
     with pytest.raises(el.EverylabelError, match="never learned"):
         clf.forget(x[[50, 60]], y[[50, 60]])
-    with pytest.raises(el.EverylabelError, match="leave at least one"):
+    with pytest.raises(el.EverylabelError, match="keep at least one"):
         clf.forget(x[:50], y[:50])
     np.testing.assert_array_equal(clf.predict_proba(x[:5]), before)
 

@@ -70,7 +70,7 @@ def test_the_second_run_encodes_nothing_and_a_longer_list_only_the_rest(counting
     assert counting.calls == 13
 
 
-def test_a_stopped_run_goes_on_where_it_was(counting: Counting, tmp_path: Path) -> None:
+def test_a_stopped_run_resumes(counting: Counting, tmp_path: Path) -> None:
     counting.fails_at = 6
     with pytest.raises(KeyboardInterrupt):
         el.embed(TEXTS, out=tmp_path / "x.npy")
@@ -83,7 +83,7 @@ def test_a_stopped_run_goes_on_where_it_was(counting: Counting, tmp_path: Path) 
     assert done[-1] == len(TEXTS)
 
 
-def test_a_damaged_cache_is_made_anew(counting: Counting, cache: Path) -> None:
+def test_a_damaged_cache_is_made_again(counting: Counting, cache: Path) -> None:
     first = el.embed(TEXTS)
     for path in cache.rglob("*.npy"):
         path.write_bytes(path.read_bytes()[:40])
@@ -117,7 +117,7 @@ print((large - small) * 1024 / (170_000 * 384 * 4))
     assert float(result.stdout) < 0.1  # of what the new rows take
 
 
-def test_tfidf_tells_topics_apart() -> None:
+def test_tfidf_separates_topics() -> None:
     features = el.embed(TEXTS, "tfidf")
     labels = [("card", "money", "loan").index(text.split()[0]) for text in TEXTS]
     mean = el.fit_map(features[::2], labels[::2], 3, prior_precision=0.1)
@@ -202,7 +202,7 @@ def test_a_model_out_of_reach_is_named(tmp_path: Path) -> None:
         el.embed(["a text"], f"cls:{tmp_path / 'empty'}")
 
 
-def test_without_a_network_it_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_network_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     constants = pytest.importorskip("huggingface_hub.constants", reason="needs the extra everylabel[text]")
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -262,7 +262,7 @@ LONG = [f"{a} {b} of {c} number{i}" for i in range(6) for a in WORDS for b in WO
 
 
 @pytest.mark.parametrize("texts", [TEXTS, LONG])  # without and with the SVD
-def test_new_texts_are_embedded_by_what_was_learned_before(texts: list[str], tmp_path: Path) -> None:
+def test_new_texts_are_embedded_by_the_fitted_encoder(texts: list[str], tmp_path: Path) -> None:
     features = el.embed(texts, "tfidf", fit_out=tmp_path / "fit.npz", cache=False)
     again = el.embed(texts[5:9], "tfidf", fit=tmp_path / "fit.npz", cache=False)
     np.testing.assert_allclose(again, features[5:9], atol=1e-7)

@@ -152,13 +152,13 @@ def test_tables(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("")
     with pytest.raises(el.EverylabelError, match="is empty; expected a file with names of columns"):
         el.embed(tmp_path / "e.csv")
-    with pytest.raises(el.EverylabelError, match="a table has one only"):
+    with pytest.raises(el.EverylabelError, match="tables have one encoder"):
         el.embed(frame, "tfidf")
     with pytest.raises(el.EverylabelError, match="items is empty"):
         el.embed(frame[:0])
 
 
-def test_types_and_empty_cells_tell_tables_apart() -> None:
+def test_types_and_empty_cells_distinguish_tables() -> None:
     pandas = pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
     numbers = el.embed(pandas.DataFrame({"a": [1, 2, 3]}))
     words = el.embed(pandas.DataFrame({"a": ["1", "2", "3"]}))
@@ -220,7 +220,7 @@ def test_not_one_readable_image_is_an_error(tmp_path: Path, monkeypatch: pytest.
     assert not (tmp_path / "x.npy").exists()
 
 
-def test_new_images_are_embedded_by_what_was_learned_before(tmp_path: Path) -> None:
+def test_new_images_are_embedded_by_the_fitted_encoder(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     pictures = [PIL.fromarray(rng.integers(0, 255, (20, 24, 3), dtype=np.uint8)) for _ in range(9)]
     features = el.embed(pictures, "pixels", fit_out=tmp_path / "fit.npz", cache=False)

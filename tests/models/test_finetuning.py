@@ -212,7 +212,7 @@ def test_images_by_the_same_code(tmp_path: Path, kind: str) -> None:
     ("change", "message"),
     [
         ({"labels": ["a"] * 20}, "expected at least 8, of two"),
-        ({"labels": ["a", "b"]}, "expected as many of each"),
+        ({"labels": ["a", "b"]}, "expected the same number"),
         ({"folds": 1}, "folds is 1"),
         ({"blocks": 4}, "blocks is 4"),
         ({"encoder": 3}, "encoder is a int"),

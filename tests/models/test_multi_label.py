@@ -159,7 +159,7 @@ def test_few_positives_lean_on_all_classes() -> None:
     assert np.allclose(logit[2], (positives * logit[0] + 10.0 * logit[1]) / (positives + 10.0), atol=1e-4)
 
 
-def test_thresholds_refuse_what_is_no_probability() -> None:
+def test_thresholds_refuse_numbers_that_are_no_probabilities() -> None:
     with pytest.raises(el.EverylabelError, match="probs runs from"):
         el.thresholds(np.array([[2.0]]), np.array([[1.0]]))
     with pytest.raises(el.EverylabelError, match="what each kind of error costs"):

@@ -35,7 +35,7 @@ def test_names_become_words(name: str, words: str) -> None:
     assert phrase(name) == words
 
 
-def test_names_alone_tell_classes_apart_wherever_their_vectors_lie(texts: tuple[np.ndarray, ...]) -> None:
+def test_names_alone_separate_classes_wherever_their_vectors_lie(texts: tuple[np.ndarray, ...]) -> None:
     rows, h = _rows(texts, np.arange(K))
     mean = el.fit_map(rows.features, rows.labels, K, suited_precision(K), weights=rows.weights)
     guesses = np.argmax(h @ mean[:-1] + mean[-1], axis=1)
@@ -63,7 +63,7 @@ def test_names_of_many_classes_weigh_more(k: int, weight: float) -> None:
 
 @pytest.mark.parametrize("most_work", [3 * 10**6, 0])  # labels left out in turn, or hits counted
 @pytest.mark.parametrize("per_class", [2, 6])
-def test_labels_find_out_who_lies(
+def test_unreliable_source_is_found_by_labels(
     texts: tuple[np.ndarray, ...], per_class: int, most_work: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("everylabel.models.names.MOST_WORK", most_work)

@@ -16,8 +16,8 @@ from everylabel.models.scaling import (
     fit_pool_scaling,
     fit_scaling,
     no_scaling,
+    scaling_if_spread,
     suited_precision,
-    told_scaling,
 )
 
 
@@ -49,7 +49,7 @@ def test_back_and_fold_undo_and_compose_it() -> None:
         np.testing.assert_allclose(pool @ folded + constant, scaling(pool) @ weights + bias, rtol=1e-7)
 
 
-def test_a_pool_of_twins_tells_nothing() -> None:
+def test_a_pool_of_twins_is_uninformative() -> None:
     twins = np.tile(np.arange(1.0, 5.0), (6, 1))
     assert fit_pool_scaling(twins).matrix is None
     for pool in (twins, twins[:1]):
@@ -82,7 +82,7 @@ def test_features_may_lie_far_from_zero(far: float) -> None:
 
 
 @pytest.mark.parametrize("update", ["exact", "second_order", "refit"])
-def test_the_first_ten_labels_tell_the_scale_where_one_alone_could_not(update: str) -> None:
+def test_the_first_ten_labels_determine_the_scale_where_one_alone_could_not(update: str) -> None:
     x, y = load_digits(return_X_y=True)
     x = x / 16.0
     one_by_one, at_once = LaplaceClassifier(update=update), LaplaceClassifier(update=update)
@@ -101,12 +101,12 @@ def test_the_first_ten_labels_tell_the_scale_where_one_alone_could_not(update: s
 def test_a_few_that_are_alike_are_twins_still() -> None:
     few = np.array([[1.0, 2.0], [1.01, 2.0]])
     many = np.tile(few, (5, 1))
-    assert told_scaling(few, np.ones(2), several=True) is None
-    assert told_scaling(many, np.ones(10)) is None  # of one class
-    assert told_scaling(many, np.ones(10), several=True) is not None
+    assert scaling_if_spread(few, np.ones(2), several=True) is None
+    assert scaling_if_spread(many, np.ones(10)) is None  # of one class
+    assert scaling_if_spread(many, np.ones(10), several=True) is not None
     assert not np.any(fit_scaling(many, np.ones(10)).center)
     rounded = 1.0 + 3e-5 * np.random.default_rng(7).normal(size=(12, 3))  # of several classes by mistake
-    assert told_scaling(rounded, np.ones(12), several=True) is None
+    assert scaling_if_spread(rounded, np.ones(12), several=True) is None
 
 
 def _years(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +116,7 @@ def _years(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("update", ["second_order", "first_order", "refit"])
 @pytest.mark.parametrize("gone", [[1], [5], [12], [5, 9, 13]])
-def test_forget_is_as_if_never_learned_also_where_ten_labels_told_the_scale(
+def test_forget_is_as_if_never_learned_also_where_ten_labels_determined_the_scale(
     update: str, gone: list[int]
 ) -> None:
     x, y = _years()
@@ -133,7 +133,7 @@ def test_forget_is_as_if_never_learned_also_where_ten_labels_told_the_scale(
     np.testing.assert_allclose(forgot.predict_proba(x[16:]), never.predict_proba(x[16:]), atol=1e-6)
 
 
-def test_a_file_remembers_that_the_scale_is_not_told_yet(tmp_path: Path) -> None:
+def test_a_file_remembers_that_the_scale_is_not_determined_yet(tmp_path: Path) -> None:
     x, y = _years()
     clf = LaplaceClassifier().fit(x[:9], y[:9])
     el.save_classifier(clf, tmp_path / "clf.npz")
@@ -159,7 +159,7 @@ def test_a_weight_is_how_often_an_instance_counts() -> None:
     np.testing.assert_allclose((*double.center_, double.scale_), (*twice.center_, twice.scale_))
 
 
-def test_near_copies_at_the_start_do_not_tell_the_scale() -> None:
+def test_near_copies_at_the_start_do_not_determine_the_scale() -> None:
     x, y = load_digits(return_X_y=True)
     x, rng = x / 16.0, np.random.default_rng(0)
     clf = LaplaceClassifier()
@@ -171,7 +171,7 @@ def test_near_copies_at_the_start_do_not_tell_the_scale() -> None:
     assert clf.score(x[1000:], y[1000:]) > 0.75
 
 
-def test_a_scale_that_was_given_or_that_a_pool_told_stays() -> None:
+def test_a_scale_that_was_given_or_from_a_pool_stays() -> None:
     x, y = load_digits(return_X_y=True)
     x = x / 16.0
     taught = el.laplace(el.fit_map(x[:200], y[:200], 10), x[:200], keep_data=False)
@@ -199,7 +199,7 @@ def _by_covariance(pool: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("n", "d"), [(90, 40), (40, 40), (40, 90), (2, 90)])
-def test_few_instances_tell_what_their_covariance_tells(n: int, d: int) -> None:
+def test_few_instances_determine_what_their_covariance_determines(n: int, d: int) -> None:
     rng = np.random.default_rng(5)
     pool = rng.normal(size=(n, d)) * np.linspace(0.01, 3.0, d) + 0.2
     scaling = fit_pool_scaling(pool)
@@ -210,7 +210,7 @@ def test_few_instances_tell_what_their_covariance_tells(n: int, d: int) -> None:
     np.testing.assert_allclose(scaling.back(scaling(pool)), pool, rtol=1e-6)
 
 
-def test_of_many_features_some_instances_tell_the_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_features_some_instances_determine_the_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = _pool(np.random.default_rng(6), 1000)
     whole = fit_pool_scaling(pool)
     monkeypatch.setattr("everylabel.models.scaling.WIDE", 5)
@@ -228,7 +228,7 @@ def test_the_prior_follows_the_number_of_classes(k: int, precision: float) -> No
     assert suited_precision(k) == precision
 
 
-def test_a_classifier_learns_from_what_has_no_label() -> None:
+def test_a_classifier_learns_from_unlabelled_instances() -> None:
     rng = np.random.default_rng(2)
     d, n = 40, 1500
     y = rng.integers(2, size=n)

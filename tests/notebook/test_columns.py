@@ -161,7 +161,7 @@ def test_dicts_of_columns_of_any_library() -> None:
     items = read_memory(given, Options())
     assert list(items.items) == ["a b", "c d"]
     assert with_column(given, "label", ["x", None])["label"] == ["x", None]
-    with pytest.raises(el.EverylabelError, match=r"'a' has 1, 'b' has 2; expected as many in each"):
+    with pytest.raises(el.EverylabelError, match=r"'a' has 1, 'b' has 2; expected the same number of rows"):
         read_memory({"a": ["x"], "b": np.arange(2)}, Options())
 
 

@@ -27,7 +27,7 @@ def test_labels_and_model_are_live(capsys: pytest.CaptureFixture[str]) -> None:
     session = el.label(TEXTS, CLASSES, model="tfidf", check_every=2)
     printed = capsys.readouterr().out
     assert f"everylabel is ready: {session.address}" in printed
-    assert "labels are in a temporary folder, gone when Python ends; folder=" in printed
+    assert "labels are in a temporary folder, deleted when Python ends; folder=" in printed
     assert session.records == []
     assert list(session.labels.columns) == ["row", "label", "shown"]
     with pytest.raises(el.EverylabelError, match="no labels of two classes yet"):
@@ -160,7 +160,7 @@ def test_folder_keeps_the_session_for_later(tmp_path: Path) -> None:
         assert again.records == session.records
         assert again.classes == CLASSES
         assert b'"project":"cards"' in get(again, "api/session?person=ann").replace(b": ", b":")
-    with pytest.raises(el.EverylabelError, match=r"is not what was labelled last time .* accept_changes"):
+    with pytest.raises(el.EverylabelError, match=r"has changed since it was labelled .* accept_changes"):
         el.label(TEXTS[5:], folder=folder)
     result = CliRunner().invoke(app, ["label", str(folder), "--no-browser"])
     assert result.exit_code == 2

@@ -208,7 +208,7 @@ def test_before_the_first_label_other_options_are_simply_taken(tmp_path: Path) -
     source.write_bytes("".join(["title,body\n", *lines]).encode("mac-roman"))
     start(source, text_column="body")
     notes = start(source, encoding="mac-roman")
-    assert any("is read anew, since nothing is labelled yet (12 with other content" in one for one in notes)
+    assert any("is read again, since nothing is labelled yet (12 with other content" in one for one in notes)
     assert not any("labels stay" in note for note in notes)
     write(tmp_path / "y.csv", [{"body": text} for text in texts])
     start(tmp_path / "y.csv", text_column="body")
@@ -230,7 +230,7 @@ def test_a_test_set_that_was_named_counts_as_said(tmp_path: Path) -> None:
     source = write(tmp_path / "x.csv", rows)
     start(source, test="set")
     others = [row(20 + i) | {"set": "test" if i > 8 else ""} for i in range(12)]
-    with pytest.raises(EverylabelError, match="is not what was labelled last time"):
+    with pytest.raises(EverylabelError, match="has changed since it was labelled"):
         start(write(source, others), test="set")
 
 
@@ -281,7 +281,7 @@ def test_another_log_in_a_named_store_is_refused(tmp_path: Path) -> None:
     opens()
     opens()
     store.rename(tmp_path / "old.db")
-    with pytest.raises(EverylabelError, match=r"labels.db', in which this project was labelled, is gone"):
+    with pytest.raises(EverylabelError, match=r"labels.db', with the labels of this project, is gone"):
         opens()
     opens(accept_changes=True)
     opens()

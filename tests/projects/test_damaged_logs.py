@@ -65,7 +65,7 @@ def test_an_unsealed_log_with_odd_fields(data: st.DataObject) -> None:
             seq, column, value = data.draw(changes(rows))
             log.execute(f"UPDATE everylabel_events SET {column} = ? WHERE seq = ?", (value, seq))
         found = examine(LogLocation(Path(folder), str(path), "test"), Path(folder) / "new")
-        assert found.fine or "nothing of the log can be read" in found.wrong[-1]
+        assert found.fine or "the log cannot be read" in found.wrong[-1]
         try:
             with closing(Store(path, "test")) as store:
                 bring_up_to_date(store, IDS, note=lambda _: None)

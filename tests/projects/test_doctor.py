@@ -38,11 +38,15 @@ def test_a_whole_log_is_left_alone(where: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "says", "left"),
     [
-        ("UPDATE everylabel_events SET person = 'eve' WHERE seq = 7", "event 7 is not what was written", 6),
-        ("UPDATE everylabel_events SET chain = 'x' WHERE seq = 7", "event 7 is not what was written", 6),
-        ("UPDATE everylabel_events SET chain = NULL WHERE seq = 7", "event 7 is not what was written", 6),
-        ("UPDATE everylabel_events SET chain = 'x' WHERE seq = 120", "event 120 is not", 119),
-        ("DELETE FROM everylabel_events WHERE seq IN (8, 9)", "event 10 is not what was written", 7),
+        (
+            "UPDATE everylabel_events SET person = 'eve' WHERE seq = 7",
+            "event 7 does not fit the hash chain",
+            6,
+        ),
+        ("UPDATE everylabel_events SET chain = 'x' WHERE seq = 7", "event 7 does not fit the hash chain", 6),
+        ("UPDATE everylabel_events SET chain = NULL WHERE seq = 7", "event 7 does not fit the hash chain", 6),
+        ("UPDATE everylabel_events SET chain = 'x' WHERE seq = 120", "event 120 does not fit", 119),
+        ("DELETE FROM everylabel_events WHERE seq IN (8, 9)", "event 10 does not fit the hash chain", 7),
         ("DELETE FROM everylabel_events WHERE seq > 110", "events after 110 are missing", 110),
         ("DELETE FROM everylabel_heads", "its head is lost", 120),
         ("DROP TABLE everylabel_heads", "a table is missing", 120),
@@ -103,7 +107,7 @@ def test_any_record_of_the_source_survives(tmp_path: Path, noted: str) -> None:
         assert log.items() == KNOWN
 
 
-def test_a_head_without_a_number_is_told(tmp_path: Path) -> None:
+def test_a_head_without_a_number_is_reported(tmp_path: Path) -> None:
     where = str(tmp_path / "labels.sqlite")
     written(where)
     change(where, "UPDATE everylabel_heads SET seq = 'x'")
@@ -122,7 +126,9 @@ def test_writes_of_a_server_are_no_damage(
     assert "121 events, all whole" in examined(postgres, tmp_path).fine[0]
 
 
-def test_a_log_of_which_nothing_can_be_read_is_told_and_not_replaced_by_an_empty_one(tmp_path: Path) -> None:
+def test_a_log_of_which_nothing_can_be_read_is_reported_and_not_replaced_by_an_empty_one(
+    tmp_path: Path,
+) -> None:
     where = tmp_path / "labels.sqlite"
     written(where)
     content = bytearray(where.read_bytes())

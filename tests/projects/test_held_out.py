@@ -23,7 +23,7 @@ def items(tmp_path: Path) -> Items:
     return read_table(path, Options(text_column="body", id_column="key"))
 
 
-def test_a_number_or_a_column_tells_them(items: Items) -> None:
+def test_held_out_items_are_given_by_number_or_column(items: Items) -> None:
     assert held_out_items(items, None) == 0
     assert held_out_items(items, "40") == 40
     assert held_out_items(items, "split") == ["k1", "k4", "k7"]
@@ -31,7 +31,7 @@ def test_a_number_or_a_column_tells_them(items: Items) -> None:
         held_out_items(items, "spilt")
 
 
-def test_so_many_are_drawn_from_what_has_no_answer() -> None:
+def test_held_out_items_are_drawn_from_unanswered_items() -> None:
     state = State([str(i) for i in range(50)])
     found = to_set_aside(state, 20)
     assert len(set(found)) == 20
@@ -55,4 +55,4 @@ def test_labels_of_test_items_that_come_with_the_source_are_not_learned(tmp_path
     assert state.test_labels == {3: state.names["a"], 4: state.names["b"]}
     assert set(state.labels) == set(range(10)) - {3, 4}
     assert kinds.count("held_out") == 2
-    assert told == ["2 items are held out for testing: they are never learned from"]
+    assert told == ["2 items are held out as a test set: the model never learns from them"]

@@ -128,7 +128,7 @@ def test_a_column_of_something_else_is_not_taken_for_classes(tmp_path: Path) -> 
     assert len(begun(path)[1].classes) == 999  # nothing was written
 
 
-def test_classes_that_a_later_start_adds_are_told(tmp_path: Path) -> None:
+def test_classes_that_a_later_start_adds_are_reported(tmp_path: Path) -> None:
     said: list[str] = []
     with closing(Store(tmp_path / "log", "p")) as store:
         bring_up_to_date(store, ["0"], classes=["a", "b"], note=said.append)
@@ -156,13 +156,13 @@ def test_items_that_had_joined_are_not_forgotten_where_their_log_cannot_be_read(
         begin(opening)
 
 
-def test_labels_of_items_that_are_yet_to_be_embedded_are_told_to_follow(tmp_path: Path) -> None:
+def test_labels_of_items_that_are_yet_to_be_embedded_are_announced(tmp_path: Path) -> None:
     source = tmp_path / "some.csv"
     source.write_text("text,kind\nred apple,fruit\ngreen pear,fruit\nold train,ride\nnew bus,ride\n")
     project = open_project(source, label_column="kind", model="tfidf")
     part, told = replace(project, here=[0, 2], features=project.features[[0, 2]]), list[str]()
     with open_log(part, LabelOptions(), told.append):
-        assert told == ["2 labels imported; those of items that are yet to be embedded follow"]
+        assert told == ["2 labels imported; labels of items that are still being embedded follow"]
     told.clear()
     with open_log(project, LabelOptions(), told.append):
         assert told == ["2 labels imported"]

@@ -131,7 +131,7 @@ def test_options_features_and_labels_are_as_they_were(folder: Path, start: float
         assert [answer.person for answer in state.answers[2]] == ["Ann"]
 
 
-def test_people_go_on_where_they_were(folder: Path) -> None:
+def test_people_continue_where_they_were(folder: Path) -> None:
     project = opened(folder)
     with closing(Store(store_place(project, None), store_name(project, None))) as store:
         assert store.items() == Known(list(project.ids), DIGESTS, id_column=NOT_NOTED)
@@ -149,7 +149,7 @@ def test_people_go_on_where_they_were(folder: Path) -> None:
     assert read_labels(opened(folder), None).labels == {3: 0, 2: 1, 6: 1, 0: 1}
 
 
-def test_another_source_is_still_told(folder: Path) -> None:
+def test_another_source_is_still_reported(folder: Path) -> None:
     source = folder.with_suffix("")
     source.write_text(source.read_text().replace("card blocked", "card stolen"))
     with pytest.raises(EverylabelError, match="t3"):

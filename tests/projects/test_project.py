@@ -98,10 +98,10 @@ def test_another_model_or_text_embeds_again(tmp_path: Path) -> None:
     assert calls[-1] == (3, 3)  # what is new
 
 
-def test_the_one_text_column_is_chosen_and_told(tmp_path: Path) -> None:
+def test_the_one_text_column_is_chosen_and_reported(tmp_path: Path) -> None:
     project = open_project(reviews(tmp_path), model="tfidf")
     assert project.display.item(0)["text"].startswith("a long review")
-    assert any("column 'body' holds what is labelled" in note for note in project.notes)
+    assert any("column 'body' is labelled" in note for note in project.notes)
     two = tmp_path / "two.csv"
     two.write_text("a,b,n\nsome words here,other words here,1\n")
     with pytest.raises(EverylabelError, match="columns 'a', 'b', 'n', and 'a', 'b' could all be the text"):
@@ -207,7 +207,7 @@ def test_features_with_ids_are_matched_by_name(tmp_path: Path) -> None:
     assert blind.labels.tolist() == [-1, -1]
 
 
-def test_features_that_are_no_numbers_are_told_by_row(tmp_path: Path) -> None:
+def test_features_that_are_no_numbers_are_reported_by_row(tmp_path: Path) -> None:
     features = np.ones((40_000, 2))
     features[33_333, 1] = np.nan
     np.save(tmp_path / "e.npy", features)
@@ -252,7 +252,7 @@ def test_unknown_source_is_refused(tmp_path: Path) -> None:
         open_project(source)
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EverylabelError, match=r"cannot be made .*--project"):
         open_project("digits", folder=tmp_path / "file" / "p")
@@ -266,7 +266,7 @@ def noted(project: Project) -> Known:
     return Known((), ()).renewed(project)
 
 
-def test_changes_since_last_time_are_told(tmp_path: Path) -> None:
+def test_changes_since_last_time_are_reported(tmp_path: Path) -> None:
     source = reviews(tmp_path)
     before = open_project(source, id_column="key", text_column="body", model="tfidf")
     assert not changed(source, before)
@@ -284,7 +284,7 @@ def test_changes_since_last_time_are_told(tmp_path: Path) -> None:
     assert other.check("reviews.csv", accept=True)
 
 
-def test_changed_features_are_told_in_all(tmp_path: Path) -> None:
+def test_changed_features_are_reported_in_all(tmp_path: Path) -> None:
     path = tmp_path / "e.npy"
     features = np.random.default_rng(0).normal(size=(500, 3))
     np.save(path, features)
@@ -348,7 +348,7 @@ def test_a_column_that_was_chosen_is_remembered(tmp_path: Path) -> None:
     assert "options as last time: --text-column body" in " ".join(open_project(source).notes)
 
 
-def test_only_options_of_last_time_are_told_and_many_classes_in_short(tmp_path: Path) -> None:
+def test_only_options_of_last_time_are_reported_and_many_classes_in_short(tmp_path: Path) -> None:
     source = reviews(tmp_path)
     names = [f"class {i}" for i in range(77)]
     open_project(source, text_column="body", model="tfidf", classes=names)
@@ -374,7 +374,7 @@ def test_rows_that_are_appended_leave_the_features_of_the_others(tmp_path: Path)
     np.testing.assert_allclose(longer.features[:8], features, atol=1e-7)
     reviews(tmp_path, 40)
     grown = open_project(source)
-    assert any("learned from the first 8; to learn from all" in note for note in grown.notes)
+    assert any("fitted on the first 8; to fit it on all" in note for note in grown.notes)
     (grown.folder / "embedder.npz").unlink()
     assert open_project(source).features.shape[1] > features.shape[1]
 
@@ -395,7 +395,7 @@ def test_a_name_is_no_path_once_a_project_says_so(tmp_path: Path) -> None:
     assert len(open_project("digits")) == 1797
 
 
-def test_an_image_that_is_too_large_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_that_is_too_large_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = pictures(tmp_path / "photos")
     from PIL import Image
 
@@ -421,7 +421,7 @@ def test_nobody_else_looks_into_a_new_project(tmp_path: Path) -> None:
     assert open_project(project.folder).folder.stat().st_mode & 0o777 == 0o750
 
 
-def test_a_full_disk_is_told_with_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_with_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -440,7 +440,7 @@ def test_columns_of_a_folder_of_images_are_refused(tmp_path: Path) -> None:
     open_project(folder, model="pixels", id_column="none")
 
 
-def test_a_missing_column_is_told_as_last_time_s_or_by_what_was_meant(tmp_path: Path) -> None:
+def test_a_missing_column_is_reported_as_last_time_s_or_by_what_was_meant(tmp_path: Path) -> None:
     source = reviews(tmp_path)
     with pytest.raises(EverylabelError, match=r"column 'Body' is not in .*; did you mean 'body'\?$"):
         open_project(source, text_column="Body", model="tfidf")
@@ -451,7 +451,7 @@ def test_a_missing_column_is_told_as_last_time_s_or_by_what_was_meant(tmp_path: 
         open_project(source)
 
 
-def test_a_row_of_features_out_of_scale_is_told(tmp_path: Path) -> None:
+def test_a_row_of_features_out_of_scale_is_reported(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
     np.save(tmp_path / "x.npy", features)
     assert not any("as large as most" in note for note in open_project(tmp_path / "x.npy", keep=False).notes)
@@ -462,7 +462,7 @@ def test_a_row_of_features_out_of_scale_is_told(tmp_path: Path) -> None:
     assert "1 row of the features is more than 1,000 times as large as most: 17" in told[0]
 
 
-def test_a_note_is_told_once(tmp_path: Path) -> None:
+def test_a_note_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("id,text\n" + "".join(f"m{i},a text of {i}\n" for i in range(300)))
     notes = open_project(tmp_path / "x.csv", model="tfidf", keep=False, begin=lambda _: []).notes
     assert len(notes) == len(set(notes))

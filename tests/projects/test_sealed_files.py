@@ -1,4 +1,4 @@
-"""Features and options that are not what was written: found, told, embedded again; never used."""
+"""Features and options that were changed on disk: found, reported, embedded again; never used."""
 
 import json
 import random
@@ -39,7 +39,7 @@ def flip(path: Path, at: int = -9) -> None:
 
 
 def told(project: Project) -> list[str]:
-    return [note for note in project.notes if "not what was written" in note]
+    return [note for note in project.notes if "changed on disk" in note]
 
 
 def test_features_that_changed_are_embedded_again(source: Path) -> None:
@@ -49,7 +49,7 @@ def test_features_that_changed_are_embedded_again(source: Path) -> None:
     for _ in range(2):
         flip(first.folder / "features.npy")
         again = opened(source)
-        assert "the features were embedded again" in told(again)[0]
+        assert "the items were embedded again" in told(again)[0]
         np.testing.assert_array_equal(again.features, features)  # by what was learned then
         assert told(opened(source)) == []
 
@@ -72,13 +72,13 @@ def test_changed_embedder_file_is_refused(source: Path) -> None:
     folder = opened(source).folder
     flip(folder / "embedder.npz", 200)
     source.write_text("\n".join(["text", *TEXTS, "text nine"]))
-    with pytest.raises(EverylabelError, match=r"embedder.npz' is not what was written.*remove it"):
+    with pytest.raises(EverylabelError, match=r"embedder.npz' has changed on disk.*remove it"):
         opened(source)
     (folder / "embedder.npz").unlink()
     assert len(opened(source)) == 9
 
 
-def test_options_that_changed_are_told(source: Path) -> None:
+def test_options_that_changed_are_reported(source: Path) -> None:
     folder = opened(source).folder
     file = folder / "project.json"
     text = file.read_text()

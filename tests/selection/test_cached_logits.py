@@ -93,7 +93,7 @@ def test_of_very_many_that_fall_the_last_are_kept(monkeypatch: pytest.MonkeyPatc
     assert found[0].tolist() == list(range(N - loops.RECORDS, N))
 
 
-def test_no_usable_instance_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_usable_instance_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "SMALL", 0)
     found = made(3).narrow(np.zeros(N, bool))
     assert found is not None

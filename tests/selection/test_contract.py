@@ -182,7 +182,7 @@ def test_bad_input_names_the_argument_and_changes_nothing(call: Any, message: st
         ({"method": "first_order"}, "first_order", None),
     ],
 )
-def test_lookahead_takes_its_own_step_unless_told_otherwise(given: Any, method: str, step: Any) -> None:
+def test_lookahead_takes_its_own_step_by_default(given: Any, method: str, step: Any) -> None:
     pool, features, labels, _ = problem(**given)
     before, step = pool.posterior, pool.auto_step if step == "auto" else step
     i = int(el.select(pool, "lookahead", 1, rng(), ask=lambda i: int(labels[i]))[0])

@@ -23,7 +23,7 @@ def prior(k: int, d: int = 12) -> Posterior:
     return el.laplace(np.zeros((d + 1, k)), np.zeros((0, d)), labels=np.zeros(0, int))
 
 
-def test_it_is_what_the_page_has() -> None:
+def test_model_equals_that_of_the_page() -> None:
     pool = el.Pool(*_taught(3))
     assert DEFAULTS["strategy"] == DEFAULT == "herding"
     np.testing.assert_array_equal(el.select(pool, n=4, rng=rng()), el.select(pool, "herding", 4, rng()))
@@ -47,7 +47,7 @@ def test_from_cold_it_reaches_most_classes(k: int) -> None:
 
 
 @pytest.mark.parametrize("k", [2, 150])
-def test_taught_it_asks_for_what_is_not_covered(k: int) -> None:
+def test_taught_it_asks_for_uncovered_items(k: int) -> None:
     x, y = clusters(k)
     known = np.arange(0, len(x), 16)  # every other class has a label
     post = el.laplace(el.fit_map(x[known], y[known], k), x[known], labels=y[known])

@@ -159,7 +159,7 @@ def test_information_is_that_of_many_draws() -> None:
     assert np.allclose(information(f, s), entropy(p.mean(axis=0)) - entropy(p).mean(axis=0), atol=2e-3)
 
 
-def test_question_asks_what_is_not_answered() -> None:
+def test_question_asks_unanswered_classes() -> None:
     pool, _, _ = problem()
     i, c = el.select_question(pool)
     told = information(pool.logits(), pool.variances()[:, None])

@@ -199,7 +199,7 @@ def test_bait_takes_the_curvature_that_its_successors_expect(expectation: str, o
     assert found.tolist() == picked
 
 
-def test_refine_is_herding_from_what_strategies_propose_again_and_again() -> None:
+def test_refine_is_herding_among_repeated_proposals() -> None:
     given = problem(n=150, d=6, k=4, seed=8)
     pool, left, draws = given.pool, given.pool.free_idx.tolist(), rng(4)
     for _ in range(3):

@@ -117,7 +117,7 @@ def test_condition_and_release_restore(likelihood: str) -> None:
     check_cache(pool)
 
 
-def test_refit_keeps_labels_and_what_is_out() -> None:
+def test_refit_keeps_labels_and_leases() -> None:
     pool, features, labels, _ = problem()
     i, j = (int(x) for x in pool.free_idx[:2])
     pool.add(i, labels[i])
@@ -565,7 +565,7 @@ def test_products_of_half_precision(bias: bool, compiled: bool, monkeypatch: pyt
         el.Pool(half, posterior)
 
 
-def test_half_precision_is_left_to_numpy_where_numba_was_told_of_another_processor(
+def test_half_precision_is_left_to_numpy_where_numba_was_built_for_another_processor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert threads.can_widen()  # wherever these tests run

@@ -133,7 +133,7 @@ def test_training_labels_can_be_forgotten_also_with_more_classes(how: dict[str, 
     consistent(pool)
 
 
-def test_in_closed_form_all_steps_are_taken_back_at_once_also_those_of_a_training() -> None:
+def test_in_closed_form_all_steps_are_taken_back_at_once_also_of_a_training() -> None:
     how: dict[str, Any] = {"step_size": 1.5, "closed_form": True}
     pool = problem(**how).pool
     before, i = np.asarray(pool.posterior.mean), int(pool.free_idx[0])
@@ -172,7 +172,7 @@ def test_many_at_once_reach_the_logits_in_one_pass() -> None:
     consistent(pool)
 
 
-def test_mistakes_are_told_and_change_nothing() -> None:
+def test_mistakes_are_reported_and_change_nothing() -> None:
     made = problem(method="exact")
     pool, i = made.pool, int(made.pool.free_idx[0])
     with pytest.raises(el.EverylabelError, match="all 3; expected one at least"):

@@ -401,7 +401,7 @@ def test_a_score_or_a_strategy_can_be_tried_without_adding_it() -> None:
         el.EverylabelError, match=r"'<lambda>' returned scores of shape \(3,\); expected \(18,\)"
     ):
         el.select(pool, lambda pool, idx, rng: np.zeros(3))
-    with pytest.raises(el.EverylabelError, match="strategy is <built-in function max>, which does not tell"):
+    with pytest.raises(el.EverylabelError, match="strategy is <built-in function max>, whose arguments"):
         el.select(pool, max)
 
     @dataclass

@@ -86,7 +86,7 @@ def test_parts_answer_in_the_order_asked() -> None:
     np.testing.assert_allclose(norms, sizes)
 
 
-def test_object_that_is_no_pool_is_told_what_it_lacks() -> None:
+def test_error_names_what_an_object_lacks_to_be_a_pool() -> None:
     made, rng = problem(), np.random.default_rng(0)
     with pytest.raises(el.EverylabelError, match="pool is a Only, which has no margins; expected a Pool"):
         el.select(Only(made.pool, ASKED - {"margins", "add"}), "margin", 1, rng)

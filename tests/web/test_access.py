@@ -195,7 +195,7 @@ def test_a_request_is_one_guess() -> None:
     assert here.get("/api/health", headers=both).status_code == 401
 
 
-def test_a_bearer_that_a_proxy_adds_keeps_nobody_out_who_has_the_cookie() -> None:
+def test_a_bearer_that_a_proxy_adds_does_not_override_the_cookie() -> None:
     here = client("secret")
     for at in range(2 * WRONG):  # another each time, and none of them a guess
         headers = {"cookie": "everylabel-8765=secret", "authorization": f"Bearer proxy-{at}"}
@@ -289,7 +289,9 @@ def test_tokens_of_a_file_change_while_the_server_runs(tmp_path: Path) -> None:
     assert tokens_of(None, None, None, local=True) is None
 
 
-def test_a_file_of_tokens_that_is_gone_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_of_tokens_that_is_gone_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "tokens"
     file.write_text("a" * 20)
     tokens = tokens_of(None, None, file, local=False)

@@ -223,7 +223,7 @@ def test_a_key_sent_again_with_another_payload_is_a_conflict(client: httpx.Clien
     assert reply["error"]["code"] == "key_used"
 
 
-def test_pages_of_predictions_go_on_after_the_last(client: httpx.Client) -> None:
+def test_pages_of_predictions_continue_after_the_last(client: httpx.Client) -> None:
     found, query = [], {"limit": 70}
     while True:
         page = client.get("/api/predictions", params=query).json()
@@ -253,7 +253,7 @@ def test_no_control_characters_in_a_query(client: httpx.Client, path: str) -> No
     assert reply.json()["error"]["message"].startswith("person: expected no control characters")
 
 
-def test_an_image_that_is_gone_is_told(client: httpx.Client) -> None:
+def test_an_image_that_is_gone_is_reported(client: httpx.Client) -> None:
     reply = client.get("/api/image/digit%202")
     assert reply.status_code == 404
     assert "cannot be read" in reply.json()["error"]["message"]
@@ -327,9 +327,9 @@ def test_whatever_is_sent_is_answered_as_described(client: httpx.Client) -> None
 
 
 @pytest.mark.parametrize("name", ["import", " Import ", "ｉmport", "ＩＭＰＯＲＴ", "𝐢𝐦𝐩𝐨𝐫𝐭"])
-def test_nobody_is_called_as_the_importer(client: httpx.Client, name: str) -> None:
+def test_name_of_the_importer_is_refused(client: httpx.Client, name: str) -> None:
     message = post(client, "next", 422, person=name)["error"]["message"]
-    assert "what imported labels go by; expected another name" in message
+    assert "the name of imported labels; expected another name" in message
 
 
 JOINED = {
@@ -387,7 +387,7 @@ def test_replies_but_pictures_are_compressed(client: httpx.Client) -> None:
     assert "content-encoding" not in client.get("/api/health").headers  # too small to gain anything
 
 
-def test_keys_that_tell_annotations_of_label_studio_are_refused(client: httpx.Client) -> None:
+def test_keys_that_name_annotations_of_label_studio_are_refused(client: httpx.Client) -> None:
     for key in ("annotation", "annotation 12 inf 1"):
         reply = client.post("/api/skip", json={"person": "eve", "item": "digit 1", "key": key})
         assert reply.status_code == 422

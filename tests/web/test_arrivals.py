@@ -56,8 +56,8 @@ class Served:
         self.service, self.arrivals, self.shown = service, arrivals, shown
 
     @property
-    def told(self) -> str:
-        return self.arrivals.state.told
+    def problem(self) -> str:
+        return self.arrivals.state.problem
 
     def look(self) -> int:
         """Look at the source, let all that is new join; return how many items there are."""
@@ -132,17 +132,17 @@ def test_missing_and_changed_rows_are_reported_not_applied(inbox: Path) -> None:
         made.label("3", "a")
         inbox.write_text(lines(0, 32).replace(sentence(3), "quite another message"))
         assert made.look() == 32  # what is new joins all the same
-        assert "1 with other content: 3" in made.told
+        assert "1 with other content: 3" in made.problem
         assert made.shown.item("3")["text"] == sentence(3)
         inbox.write_text(lines(0, 32))
         made.look()
-        assert made.told == ""
+        assert made.problem == ""
         inbox.write_text("no JSON\n")
         assert made.look() == 32
-        assert "cannot be read as it is now" in made.told
+        assert "cannot be read as it is now" in made.problem
         inbox.write_text(lines(2, 32))
         assert made.look() == 32
-        assert "2 gone: 0, 1" in made.told
+        assert "2 gone: 0, 1" in made.problem
     with pytest.raises(EverylabelError, match="2 gone: 0, 1"), served(inbox):
         pass
     with served(inbox, accept=True) as made:
@@ -162,7 +162,7 @@ def test_rows_that_were_gone_wait_for_the_next_start(inbox: Path) -> None:
     with served(inbox, accept=True) as made:
         inbox.write_text(lines(0, 31))
         assert made.look() == 30  # the new one
-        assert "1 are back" in made.told
+        assert "1 are back" in made.problem
     with served(inbox) as made:
         assert made.look() == 31
         assert made.labels() == {"29": "b"}
@@ -186,17 +186,17 @@ def test_labels_and_test_rows_come_with_rows(inbox: Path) -> None:
         assert len(made.service.state.test_labels) == 3
         inbox.write_text(first + later + line(24).rstrip())  # no line end yet
         assert made.look() == 24
-        assert made.told == ""
+        assert made.problem == ""
 
 
-def test_an_id_that_comes_twice_is_told(tmp_path: Path) -> None:
+def test_an_id_that_comes_twice_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "inbox.jsonl"
     text = "".join(line(i, id=f"m{i}") for i in range(9))
     path.write_text(text)
     with served(path) as made:
         path.write_text(text + line(9, id="m8"))
         assert made.look() == 9
-        assert "ids are not unique" in made.told
+        assert "ids are not unique" in made.problem
         path.write_text(text + line(9, id="m9"))
         assert made.look() == 10
         assert made.shown.name("m9") == "m9"
@@ -301,7 +301,7 @@ def test_ids_are_sent_with_one_text_only(tmp_path: Path) -> None:
         assert made.pool() == before
         assert sorted(made.service.desk.ids) == sorted(f"m{i}" for i in range(12))
         assert made.look() == 12
-        assert made.told == ""
+        assert made.problem == ""
 
 
 def test_a_new_row_never_gets_a_name_that_was_sent(inbox: Path) -> None:

@@ -58,7 +58,7 @@ def test_backups_of_a_log_that_is_written_to(
     assert "which exists" in text
 
 
-def test_doctor_tells_and_rebuilds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_and_rebuilds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with label(tmp_path, "digits") as server:
         answer(server.client, 3, threading.Event())
@@ -79,7 +79,7 @@ def test_doctor_tells_and_rebuilds(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     before = log.read_bytes()
     code, text = run("doctor", "digits", "-o", "new.sqlite")
     assert code == 1
-    assert "is not what was written" in text
+    assert "does not fit the hash chain" in text
     assert "To continue with them: everylabel label digits --store new.sqlite" in text
     assert run("doctor", "digits", "-o", "again.sqlite", "--keep-later")[0] == 1
     assert log.read_bytes() == before

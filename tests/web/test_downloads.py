@@ -97,7 +97,7 @@ def wait_until(true: Callable[[], bool]) -> None:
     pytest.fail("it did not come to pass")
 
 
-def test_two_files_are_made_at_once_and_others_are_told_to_come_again() -> None:
+def test_two_files_are_made_at_once_and_others_are_asked_to_retry() -> None:
     made = Made()
     made.open.clear()
     with ThreadPoolExecutor(2) as threads, server(Turns(2, patience=0.1), made) as address:
@@ -107,7 +107,7 @@ def test_two_files_are_made_at_once_and_others_are_told_to_come_again() -> None:
             reply = got(address, path)
             assert (reply.status_code, reply.json()["error"]["code"]) == (429, "busy")
             assert reply.headers["retry-after"] == "10"
-            told = "2 files are being made, which is as many as go at once; try again in 10 seconds"
+            told = "2 files are being made, the most that are made at once; try again in 10 seconds"
             assert reply.json()["error"]["message"] == told
         assert made.files == 2
         made.open.set()
@@ -144,7 +144,7 @@ def full() -> Any:
 
 
 @pytest.mark.parametrize("how", ["no folder", "full"])
-def test_a_full_disk_is_told_and_small_files_are_sent(
+def test_a_full_disk_is_reported_and_small_files_are_sent(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Made()

@@ -31,7 +31,7 @@ def _label(client: Client, n: int, label: str = "a") -> list[str]:
     return items
 
 
-def test_a_server_says_so_and_the_next_start_goes_on(features: Path, tmp_path: Path) -> None:
+def test_a_server_says_so_and_the_next_start_continues(features: Path, tmp_path: Path) -> None:
     whole = features.read_bytes()
     with servers.label(tmp_path, features, "--classes", "a,b", first=MAPPED) as server:
         given = _label(server.client, 3) + _label(server.client, 3, "b")

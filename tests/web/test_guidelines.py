@@ -39,7 +39,7 @@ def test_nothing_runs_and_nothing_is_fetched(harm: str) -> None:
     assert 'href="/' not in shown
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(EverylabelError, match=r"--guidelines .*gone\.md.* cannot be read"):
         read_guidelines(tmp_path / "gone.md")
     (tmp_path / "odd.md").write_bytes(b"\xff\xfe\x00")

@@ -52,7 +52,7 @@ def test_a_column_of_something_else_is_not_looked_through(
     )
 
 
-def test_columns_that_come_with_sent_texts_are_shown_unless_they_tell_the_class(tmp_path: Path) -> None:
+def test_columns_that_come_with_sent_texts_are_shown_unless_they_reveal_the_class(tmp_path: Path) -> None:
     project = open_project(table(tmp_path), text_column="body", classes=["a", "b"], model="tfidf")
     shown, told = Shown(project.without_features()), list[list[str]]()
     for i, fields in enumerate([{"said": "a"}, {"new": "a"}, {"said": "no class"}, {"new": "x"}]):

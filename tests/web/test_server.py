@@ -90,7 +90,7 @@ def test_behind_a_proxy_a_token_is_asked_for(tmp_path: Path) -> None:
             assert httpx.get(f"{place}{path}", headers=bearer).status_code == 200
 
 
-def test_no_password_is_told(tmp_path: Path) -> None:
+def test_no_message_shows_a_password(tmp_path: Path) -> None:
     project = open_project("digits", folder=tmp_path / "p")
     told = kept_in(project, "postgresql://me:secret@db.example.org/labels")
     assert "secret" not in told
@@ -156,7 +156,7 @@ def test_server_does_not_hold_a_replaced_model(tmp_path: Path) -> None:
         assert first() is None  # of a large pool it has its own logits
 
 
-def test_a_port_that_another_took_between_is_told() -> None:
+def test_a_port_that_another_took_between_is_reported() -> None:
     with bound_socket("127.0.0.1", 0) as ours:
         port = ours.getsockname()[1]
         with bound_socket("127.0.0.1", port) as theirs:  # neither listens yet

@@ -1,4 +1,4 @@
-"""`python -m website.reference`: write docs/reference anew."""
+"""`python -m website.reference`: rewrite docs/reference."""
 
 from pathlib import Path
 

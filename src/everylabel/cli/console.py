@@ -114,20 +114,21 @@ def opened(source: str, **options: Any) -> "Project":
 
         options["reader"] = in_files()
 
-    told = [0, 0]
+    embedded = [0, 0]
     warnings.filterwarnings("ignore", ".*times as large as most", EverylabelWarning)  # a note names the rows
 
     with embedding_bar() as progress:
 
         def show(done: int, total: int) -> None:
-            told[:] = done, total
+            embedded[:] = done, total
             progress(done, total)
 
         try:
             project = open_project(source, progress=show, **options)
         except KeyboardInterrupt:
-            if told[0]:
-                note(f"{told[0]:,} of {told[1]:,} items are embedded and kept; start again to go on")
+            if embedded[0]:
+                done, total = embedded
+                note(f"{done:,} of {total:,} items are embedded and stored; start again to continue")
             raise
     for text in project.notes:
         note(text)

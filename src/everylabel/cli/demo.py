@@ -39,16 +39,16 @@ def demo(
     rows = results.rows()
     console.print(_updating(updating, reps), _selection(rows, reps))
     if find_spec("matplotlib") is None:
-        told = "for the plot and the report: pip install 'everylabel[plot]'"
+        message = "for the plot and the report: pip install 'everylabel[plot]'"
     else:
         from everylabel.experiments.reporting.plots import plot_demo
         from everylabel.experiments.reporting.report import write_report
 
         plot_demo(updating, rows, out / "demo.png")
         page = write_report(results, f"everylabel demo --reps {reps}", out)
-        told = f"plot saved as {out / 'demo.png'}; report: {page.resolve().as_uri()}"
+        message = f"plot saved as {out / 'demo.png'}; report: {page.resolve().as_uri()}"
     results.close()
-    console.print(told, soft_wrap=True, markup=False)
+    console.print(message, soft_wrap=True, markup=False)
 
 
 def _updating(rows: "list[Row]", reps: int) -> Table:

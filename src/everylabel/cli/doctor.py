@@ -16,7 +16,7 @@ def doctor(
     source: Annotated[str, typer.Argument(help="The source that was labelled, or its project's folder.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The new log, if one is needed; else beside the old one."),
+        typer.Option("--out", "-o", help="File for the recovered log; default: beside the old one."),
     ] = None,
     keep_later: Annotated[
         bool, typer.Option("--keep-later", help="No effect; accepted for scripts of version 0.2.")
@@ -44,7 +44,7 @@ def doctor(
 def backup(
     source: Annotated[str, typer.Argument(help="The source that was labelled, or its project's folder.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write; beside the project unless given.")
+        Path | None, typer.Option("--out", "-o", help="The file to write; default: beside the project.")
     ] = None,
     store: options.Store = None,
     folder: options.Folder = None,

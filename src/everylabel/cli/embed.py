@@ -30,23 +30,23 @@ def embed(
     out: Annotated[str, typer.Option("--out", "-o", help="The .npy file to write, or a folder of shards.")],
     text_column: options.TextColumn = None,
     image_column: options.ImageColumn = None,
-    label_column: Annotated[str | None, typer.Option(help="A column of a table to leave out.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="A column that is not embedded.")] = None,
     whole_table: Annotated[
-        bool, typer.Option("--whole-table", help="All columns are features, also a text: as categories.")
+        bool, typer.Option("--whole-table", help="Embed all columns; texts count as categories.")
     ] = False,
     long_rows: options.LongRows = None,
     encoding: options.Encoding = None,
     model: options.Model = None,
     trust_model_code: options.TrustModelCode = False,
-    batch_size: Annotated[int, typer.Option(min=1, help="Items through the model at once.")] = 32,
+    batch_size: Annotated[int, typer.Option(min=1, help="Items per batch of the model.")] = 32,
     dtype: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
-    device: Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda ...")] = None,
-    cache: Annotated[bool, typer.Option(help="Keep finished rows, so that a stopped run goes on.")] = True,
+    device: Annotated[str | None, typer.Option(help="The device of the model: cpu, cuda ...")] = None,
+    cache: Annotated[bool, typer.Option(help="Cache finished rows, so that a stopped run resumes.")] = True,
     fit: Annotated[
-        Path | None, typer.Option(help="What tfidf or pixels learned before: a project's embedder.npz.")
+        Path | None, typer.Option(help="A fitted tfidf or pixel encoder: a project's embedder.npz.")
     ] = None,
     shard_rows: Annotated[
-        int | None, typer.Option(min=1, help="Rows of a shard, if a folder is written; 65,536 if not given.")
+        int | None, typer.Option(min=1, help="Rows per shard, if the target is a folder; default: 65,536.")
     ] = None,
     ray: options.Ray = None,
     worker_cpus: options.WorkerCpus = None,
@@ -92,7 +92,7 @@ def _into_file(
     from everylabel.models.embedding.embed import check_out
 
     check_out(out)
-    with _telling() as console:
+    with _with_notes() as console:
         items = read_rows(source, reading, whole=whole)
         for text in items.notes:
             note(text)
@@ -107,7 +107,7 @@ def _into_shards(
 ) -> None:
     from everylabel.scale.embedding import embed_shards
 
-    with _telling() as console, _rated(console) as show:
+    with _with_notes() as console, _rated(console) as show:
         made = embed_shards(source, out, model, options=reading, ray=ray, progress=show, note=note, **how)
     if reading.text_column is None and reading.image_column is None:
         note(f"column {made.column!r} is embedded (--text-column chooses another)")
@@ -149,7 +149,7 @@ def _rated(console: Console, total: int | None = None) -> Iterator[_Shown]:
 
 
 @contextmanager
-def _telling() -> Iterator[Console]:
+def _with_notes() -> Iterator[Console]:
     """Yield a console to print to; warnings are printed as notes at the end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -32,8 +32,8 @@ def export(
     ] = None,
     columns: options.Columns = None,
     show: options.Show = None,
-    class_: Annotated[str | None, typer.Option("--class", help="Of a queue: the class's name.")] = None,
-    item: Annotated[str | None, typer.Option(help="Of the queue `like`: the item's id.")] = None,
+    class_: Annotated[str | None, typer.Option("--class", help="For a queue: the name of the class.")] = None,
+    item: Annotated[str | None, typer.Option(help="For the queue `like`: the id of the item.")] = None,
     store: options.Store = None,
     folder: options.Folder = None,
 ) -> None:
@@ -102,7 +102,7 @@ def export(
         note(f"{many} left out: the content of their items has changed since ({names})")
     if label_set.none and what in ("labels", "predictions", "all"):
         many = counted(len(label_set.none), "item is", "items are")
-        note(f"{many} left out, of none of the classes: they are among --what answers")
+        note(f'{many} left out, answered "none of these"; --what answers lists them')
     labelled, n = len(label_set.labels), len(project)
     left = len(to_predict(n, label_set)) if what in ("predictions", "all") else 0
     done = {

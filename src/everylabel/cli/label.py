@@ -37,10 +37,10 @@ def label(
         typer.Option("--multi-label/--single-label", help="An item may have several classes, or none."),
     ] = None,
     label_separator: Annotated[
-        str | None, typer.Option(help="Between the classes of a label, with --multi-label; default ';'.")
+        str | None, typer.Option(help="Separates the classes of a label, with --multi-label; default: ';'.")
     ] = None,
     fields: Annotated[
-        str | None, typer.Option(help="Comma-separated columns to show beside an item; none; all.")
+        str | None, typer.Option(help="Comma-separated columns to show with an item; or none, or all.")
     ] = None,
     guidelines: Annotated[
         Path | None, typer.Option(help="A Markdown file to show beside the item; none removes it.")
@@ -62,24 +62,29 @@ def label(
         str | None, typer.Option(help="The text column of the imported table.")
     ] = None,
     suggestions: Annotated[
-        Path | None, typer.Option(help="Labels by a source you do not fully trust: a table, or JSON.")
+        Path | None, typer.Option(help="Import labels that you do not fully trust: a table, or JSON.")
     ] = None,
-    suggestion_column: Annotated[str | None, typer.Option(help="The source's column of such labels.")] = None,
+    suggestion_column: Annotated[
+        str | None, typer.Option(help="The column of the source that holds suggestions.")
+    ] = None,
     suggestion_score_column: Annotated[
-        str | None, typer.Option(help="The column of their scores, 0 to 1.")
+        str | None, typer.Option(help="The column of the suggestions' scores, 0 to 1.")
     ] = None,
     suggestion_source_column: Annotated[
-        str | None, typer.Option(help="The column that names their source.")
+        str | None, typer.Option(help="The column that names the source of each suggestion.")
     ] = None,
     review: Annotated[
         bool, typer.Option("--review", help="Check the labels of --label-column, likely errors first.")
     ] = False,
     store: options.Store = None,
     host: Annotated[
-        str, typer.Option(help="The address to serve at; others than this one need a token.")
+        str, typer.Option(help="The address to serve at; any other address requires a token.")
     ] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Default: 8765 or the next free port; 0: any.")
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="The port; default: 8765 or the next free one; 0: any free port."
+        ),
     ] = None,
     token: Annotated[
         str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="Require this token; 20 characters or more.")
@@ -99,7 +104,7 @@ def label(
     ] = None,
     check_every: options.CheckEvery = None,
     test: Annotated[
-        str | None, typer.Option(help="Hold out N items as a test set, or a column that says test.")
+        str | None, typer.Option(help="Hold out N items as a test set, or name a column that marks them.")
     ] = None,
     tester: Annotated[
         str | None, typer.Option(help="The person who labels the test set; default: everybody.")
@@ -119,7 +124,7 @@ def label(
         bool, typer.Option("--confirm-labels", help="Keep the labels of changed rows.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Add rows and images that appear meanwhile.")
+        bool, typer.Option("--watch", help="Add rows and images that appear while people label.")
     ] = False,
     encoding: options.Encoding = None,
     long_rows: options.LongRows = None,
@@ -211,8 +216,8 @@ def _label(source: str, given: "LabelOptions") -> None:
     again = command(*(part for part in sys.argv[1:] if part not in ONCE))
     log = Path(store or project.folder / STORE)
     if "://" not in (store or "") and not log.exists():
-        note(f"the log {str(log)!r} is gone: put it back, or the copy that the server has told of")
-    print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
+        note(f"the log {str(log)!r} is gone: restore it, or the copy that the server named")
+    print(f"stopped; everything is stored in {kept_in(project, store)}; to continue: {again}", flush=True)
 
 
 def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:

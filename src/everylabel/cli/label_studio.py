@@ -11,46 +11,44 @@ from everylabel.cli.console import embedding_bar, note
 
 
 def label_studio(
-    url: Annotated[str, typer.Option(envvar="LABEL_STUDIO_URL", help="Of Label Studio.")],
+    url: Annotated[str, typer.Option(envvar="LABEL_STUDIO_URL", help="The address of Label Studio.")],
     token: Annotated[
-        str, typer.Option(envvar="LABEL_STUDIO_TOKEN", help="Of your account there; either kind works.")
+        str, typer.Option(envvar="LABEL_STUDIO_TOKEN", help="Your Label Studio token, legacy or personal.")
     ],
     project: Annotated[
-        list[int], typer.Option(help="A project's number, as its address has it; several may be given.")
+        list[int], typer.Option(help="Number of a project, as in its address; repeat for several.")
     ],
     model: options.Model = None,
     trust_model_code: options.TrustModelCode = False,
     control: Annotated[
-        str | None, typer.Option(help="The name of the Choices that are meant, if there are several.")
+        str | None, typer.Option(help="Name of the <Choices> to learn, if there are several.")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Another address than this needs a password, which is registered.")
+        str, typer.Option(help="The address to serve at; any other registers a password.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 9090,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any free port.")] = 9090,
     address: Annotated[
-        str | None, typer.Option(help="What Label Studio calls us by, if not by host and port.")
+        str | None, typer.Option(help="Our address as Label Studio sees it; default: host and port.")
     ] = None,
     register: Annotated[
         bool,
-        typer.Option(
-            help="Connect model and webhook, write predictions, show tasks by them; or change nothing."
-        ),
+        typer.Option(help="Connect model and webhook, write predictions, order tasks; or change nothing."),
     ] = True,
     page: Annotated[
         bool,
-        typer.Option("--page", help="Open our page on the project, too; its answers go to Label Studio."),
+        typer.Option("--page", help="Also open our own page; its answers go to Label Studio."),
     ] = False,
     page_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the page; further projects have the next ones.")
+        int, typer.Option(min=0, max=65535, help="Port of our page; further projects use the next ones.")
     ] = 8765,
     store: Annotated[
         str | None,
         typer.Option(
-            "--store", "--database", help="A file, or postgresql://...; else in the project's folder."
+            "--store", "--database", help="The log: a file or postgresql://...; default: in the project."
         ),
     ] = None,
     folder: Annotated[
-        Path, typer.Option(help="Where label-studio-NUMBER.everylabel is kept, a folder for each project.")
+        Path, typer.Option(help="Folder for the projects, label-studio-NUMBER.everylabel.")
     ] = Path(),
     names_prior: options.NamesPrior = None,
 ) -> None:
@@ -79,7 +77,7 @@ def label_studio(
     )
     with embedding_bar() as progress:
         serve_label_studio(backend, _ready, note, progress)
-    print(f"stopped; everything is kept in {folder.absolute()}", flush=True)
+    print(f"stopped; everything is stored in {folder.absolute()}", flush=True)
 
 
 def _ready(address: str) -> None:

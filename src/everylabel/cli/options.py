@@ -17,35 +17,36 @@ ImageColumn = Annotated[
 LabelColumn = Annotated[
     str | None,
     typer.Option(
-        "--label-column", help="The column of existing labels; folder: sub-folders, y: of an .npz file."
+        "--label-column",
+        help="The column of existing labels; folder: names of sub-folders; y: of an .npz file.",
     ),
 ]
 IdColumn = Annotated[
-    str | None, typer.Option("--id-column", help="The column of ids; default: looked for; none: no ids.")
+    str | None, typer.Option("--id-column", help="The column of ids; default: detected; none: no ids.")
 ]
 Columns = Annotated[
-    str | None, typer.Option(help="Comma-separated source columns to write; none. Default: all.")
+    str | None, typer.Option(help="Comma-separated source columns to write, or none; default: all.")
 ]
 Show = Annotated[
     str | None,
-    typer.Option(help="A table to show beside features, one row each; of shards: their source."),
+    typer.Option(help="A table that shows what each row of features is; for shards: their source."),
 ]
 Model = Annotated[str | None, typer.Option(help="The encoder: a folder or name, tfidf, pixels ...")]
 TrustModelCode = Annotated[
-    bool, typer.Option("--trust-model-code", help="Run code that the model's folder brings.")
+    bool, typer.Option("--trust-model-code", help="Run Python code that comes with the model.")
 ]
 Folder = Annotated[
     Path | None, typer.Option("--project", help="The folder of the project; default: SOURCE.everylabel.")
 ]
 LongRows = Annotated[
-    str | None, typer.Option(help="Rows with more cells than the header: join them to the last, or cut.")
+    str | None, typer.Option(help="For rows with more cells than the header: join or cut the extra cells.")
 ]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of a text file that is not UTF-8.")]
 Store = Annotated[
     str | None, typer.Option("--store", help="The log: a file or postgresql://...; default: in the project.")
 ]
 Ray = Annotated[
-    str | None, typer.Option(help="A Ray cluster to work on: auto, local or its address (extra ray).")
+    str | None, typer.Option(help="Work on a Ray cluster: auto, local or its address (extra ray).")
 ]
 WorkerCpus = Annotated[int | None, typer.Option(min=1, help="Cores of each Ray worker; default: 1.")]
 
@@ -63,7 +64,7 @@ def is_on(switch: OnOff | None) -> bool | None:
 
 
 NamesPrior = Annotated[
-    OnOff | None, typer.Option("--names-prior", help="Whether class names teach before any label.")
+    OnOff | None, typer.Option("--names-prior", help="Learn from class names before the first label.")
 ]
 
 
@@ -77,10 +78,10 @@ class NetworkChoice(StrEnum):
 
 Network = Annotated[
     NetworkChoice | None,
-    typer.Option("--network", help="Fine-tune the encoder as labels come (auto, on), or not (frozen)."),
+    typer.Option("--network", help="Fine-tune the encoder while people label: auto, on, or frozen (never)."),
 ]
 STRATEGIES = "herding, lookahead, margin, entropy, least_confident, badge, typiclust or random"
 Strategy = Annotated[str | None, typer.Option(help=f"Strategy that chooses the next item: {STRATEGIES}.")]
 CheckEvery = Annotated[
-    int | None, typer.Option(min=0, max=1000, help="One item in N is a random check; 0: none.")
+    int | None, typer.Option(min=0, max=1000, help="Make one item in N a random check; 0: none.")
 ]

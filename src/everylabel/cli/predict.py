@@ -20,9 +20,7 @@ def predict(
     project: Annotated[str, typer.Option(help="The project's folder, or the source that was labelled.")],
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out", "-o", help="The file to write (of shards, a folder); else CSV on standard output."
-        ),
+        typer.Option("--out", "-o", help="The file to write, for shards a folder; default: print CSV."),
     ] = None,
     form: Annotated[str | None, typer.Option("--format", help="csv, jsonl or parquet.")] = None,
     text_column: options.TextColumn = None,
@@ -33,7 +31,7 @@ def predict(
     long_rows: options.LongRows = None,
     store: options.Store = None,
     show: Annotated[
-        str | None, typer.Option(help="What the project shows beside its features, if it lies elsewhere now.")
+        str | None, typer.Option(help="New place of the table that the project shows beside its features.")
     ] = None,
     names_prior: options.NamesPrior = None,
     model: options.Model = None,

@@ -26,32 +26,31 @@ if TYPE_CHECKING:
 
 def reproduce(
     experiments: Annotated[
-        list[str] | None, typer.Argument(help="Which, by name or figure (fig4); all if none is named.")
+        list[str] | None, typer.Argument(help="Experiments, by name or figure (fig4); default: all.")
     ] = None,
     dataset: Annotated[
         list[str] | None, typer.Option(help="Only these datasets; may be given again.")
     ] = None,
     reps: Annotated[int, typer.Option(min=1, help="Repetitions; the paper has 10 and 30.")] = 10,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; as many as there are cores if not given.")
-    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")] = None,
     ray: options.Ray = None,
     fast: Annotated[
         bool, typer.Option("--fast", help="Train exactly instead of by the paper's recipe.")
     ] = False,
     data: Annotated[
-        Path | None, typer.Option(envvar="EVERYLABEL_DATA", help="Folder of the feature files; data if none.")
+        Path | None,
+        typer.Option(envvar="EVERYLABEL_DATA", help="Folder of the feature files; default: data."),
     ] = None,
-    results: Annotated[Path, typer.Option(help="Where measurements are kept.")] = Path(
+    results: Annotated[Path, typer.Option(help="File that stores the measurements.")] = Path(
         "out/reproduce.sqlite"
     ),
     report: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("out/reproduce"),
     export: Annotated[Path | None, typer.Option(help="Also write all measurements as CSV.")] = None,
     mlflow: Annotated[
-        bool, typer.Option("--mlflow", help="Also log to MLflow, where MLFLOW_TRACKING_URI says.")
+        bool, typer.Option("--mlflow", help="Also log to MLflow, at MLFLOW_TRACKING_URI.")
     ] = False,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Run nothing; make the report of what is stored.")
+        bool, typer.Option("--report-only", help="Run nothing; write the report of stored results.")
     ] = False,
     list_them: Annotated[
         bool, typer.Option("--list", help="List experiments and datasets, run nothing.")

@@ -34,20 +34,22 @@ def simulate(
     trust_model_code: options.TrustModelCode = False,
     encoding: options.Encoding = None,
     budget: Annotated[int, typer.Option(min=1, help="Labels to give.")] = 200,
-    people: Annotated[int, typer.Option(min=1, max=64, help="Who label at once.")] = 1,
+    people: Annotated[
+        int, typer.Option(min=1, max=64, help="Number of people who label at the same time.")
+    ] = 1,
     strategy: options.Strategy = None,
     check_every: options.CheckEvery = None,
     names_prior: options.NamesPrior = None,
     network: options.Network = None,
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of wrong answers.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Of the wrong answers.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the wrong answers.")] = 0,
     hands: Annotated[
-        str, typer.Option(help="one: a key an item; bulk: near copies together; yes-no: to proposals.")
+        str, typer.Option(help="one: one key per item; bulk: near copies together; yes-no: accept or refuse.")
     ] = "one",
-    url: Annotated[
-        str | None, typer.Option(help="A running server of this source; else one is started.")
+    url: Annotated[str | None, typer.Option(help="Address of a running server; default: start one.")] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="Token of that server.")
     ] = None,
-    token: Annotated[str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="Of that server.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The curve, as .png or .csv.")] = None,
 ) -> None:
     """Simulate labelling with the true labels through the HTTP API; print the learning curve of a budget."""
@@ -105,10 +107,10 @@ def _keys(last: "Point", hands: str) -> str:
     """Return a sentence on the key presses and their effect."""
     keys = f"{last.labels:,} labels by {last.keys:,} keys; "
     if hands == "bulk":
-        more = f"out of which {last.wrong:,} items of another class were taken"
+        more = f"{last.wrong:,} items of another class unticked"
         return f"{keys}{last.groups:,} lists of near copies, {more}"
     taken = last.labels - last.looked_up
-    return f"{keys}{taken:,} proposals taken, {last.noes:,} refused, {last.looked_up:,} classes looked up"
+    return f"{keys}{taken:,} proposals taken, {last.noes:,} refused, {last.looked_up:,} classes selected"
 
 
 def _truth(project: "Project") -> dict[str, str]:
@@ -138,10 +140,10 @@ def _bar(budget: int) -> Iterator[tuple[Progress, Any]]:
 
 
 def _table(points: "list[Point]", name: str) -> Table:
-    table = Table(title=f"{name}: what labels buy")
+    table = Table(title=f"{name}: accuracy by number of labels")
     for heading in (
         "labels",
-        "accuracy\nof the rest",
+        "accuracy\nunlabelled",
         "estimate\nby checks",
         "label to\nnext, ms",
         "slowest so\nfar, ms",

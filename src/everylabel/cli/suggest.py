@@ -20,12 +20,13 @@ MILLION = 1e6
 def suggest(
     source: Annotated[str, typer.Argument(help="Texts: a table, or the folder of a project of texts.")],
     endpoint: Annotated[
-        str, typer.Option(help="The server, of OpenAI's chat protocol: http://localhost:8000/v1.")
+        str, typer.Option(help="A server with OpenAI's chat protocol: http://localhost:8000/v1.")
     ],
     model: Annotated[str, typer.Option(help="The model's name at this server.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .jsonl file to append the answers to.")],
     prompt: Annotated[
-        Path | None, typer.Option(help="A text file with instructions; {classes} is where the classes go.")
+        Path | None,
+        typer.Option(help="A text file with instructions; {classes} stands for the list of classes."),
     ] = None,
     classes: Annotated[
         str | None,
@@ -35,17 +36,17 @@ def suggest(
         int, typer.Option(min=0, max=200, help="Labels of the project to show the model as examples.")
     ] = 0,
     name: Annotated[
-        str | None, typer.Option(help="What the source is called on the page; default: the model's name.")
+        str | None, typer.Option(help="Name of the source on the page; default: the model's name.")
     ] = None,
     api_key: Annotated[
-        str | None, typer.Option(envvar="EVERYLABEL_API_KEY", help="The key that the server asks for.")
+        str | None, typer.Option(envvar="EVERYLABEL_API_KEY", help="The API key of the server.")
     ] = None,
     parallel: Annotated[int, typer.Option(min=1, max=64, help="Requests at a time.")] = 4,
     retries: Annotated[int, typer.Option(min=0, max=20, help="Further tries when a request fails.")] = 5,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for an answer.")] = 120,
-    max_requests: Annotated[int | None, typer.Option(min=1, help="Stop after so many requests.")] = None,
+    max_requests: Annotated[int | None, typer.Option(min=1, help="Stop after N requests.")] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many tokens, of questions and answers.")
+        int | None, typer.Option(min=1, help="Stop after N tokens, of questions and answers.")
     ] = None,
     input_price: Annotated[
         float | None, typer.Option(min=0, help="Price of a million tokens of questions, for the estimate.")
@@ -113,7 +114,7 @@ def suggest(
     else:
         note(question)
     with embedding_bar("asking") as progress:
-        told = run(
+        report = run(
             chat,
             asking,
             texts,
@@ -122,16 +123,15 @@ def suggest(
             parallel=parallel,
             progress=progress,
         )
-    if told.without:
-        note(
-            f"{counted(told.without, 'answer names', 'answers name')} no class; the lines in {out} quote them"
-        )
-    if not told.scored:
+    if report.without:
+        unnamed = counted(report.without, "answer names", "answers name")
+        note(f"{unnamed} no class; the lines in {out} quote them")
+    if not report.scored:
         note("the server gives no log-probabilities, so the suggestions have no scores")
-    used = _price(told.tokens, input_price, output_price)
-    stopped = f"; stopped at {told.stopped}: the same command goes on" if told.stopped else ""
+    used = _price(report.tokens, input_price, output_price)
+    stopped = f"; stopped at {report.stopped}: the same command continues" if report.stopped else ""
     print(
-        f"{counted(told.asked, 'new answer')} in {out}, {sum(told.tokens):,} tokens{used}{stopped}; "
+        f"{counted(report.asked, 'new answer')} in {out}, {sum(report.tokens):,} tokens{used}{stopped}; "
         f"next: everylabel label {source} --suggestions {out}"
     )
 

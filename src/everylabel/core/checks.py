@@ -90,7 +90,7 @@ def check_posterior(posterior: Any) -> Posterior:
     """Return `posterior` if it is a Posterior; otherwise raise an error that names its type."""
     if not isinstance(posterior, Posterior):
         raise EverylabelError(
-            f"posterior is a {type(posterior).__name__}; expected what laplace or update return"
+            f"posterior is a {type(posterior).__name__}; expected a posterior from laplace or update"
         )
     return posterior
 
@@ -277,8 +277,8 @@ def check_weights(
         )
     if n and float(xp.max(array)) > _HEAVIEST:
         raise EverylabelError(
-            f"{name} holds {float(xp.max(array)):g}, beside which other labels are lost in double precision; "
-            f"expected how often each counts, at most {_HEAVIEST:g}"
+            f"{name} holds {float(xp.max(array)):g}, too large beside other labels in double precision; "
+            f"expected weights of at most {_HEAVIEST:g}"
         )
     return array
 

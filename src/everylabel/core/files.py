@@ -164,7 +164,7 @@ def _check_stored(stream: IO[bytes]) -> None:
     with zipfile.ZipFile(stream) as archive:
         size = unpacked_size(archive)
     if size > stream.seek(0, os.SEEK_END):
-        raise ValueError("it unpacks to more than it is")
+        raise ValueError("it unpacks to more than its stated size")
     stream.seek(0)
 
 

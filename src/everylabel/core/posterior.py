@@ -125,8 +125,8 @@ class Data:
             if asked > 1e-12 * float(weights[i]):
                 raise EverylabelError(
                     f"features and labels cannot be taken back: number {i} was never learned (with that "
-                    "label and weight), or was taken back before; expected what laplace or update got: "
-                    "the very numbers, in the same precision (float32 and float64 differ)"
+                    "label and weight), or was taken back before; expected the values passed to laplace "
+                    "or update, in the same precision (float32 and float64 differ)"
                 )
         sums = self.label_sums - self._summed(gone, targets)
         full = xp.nonzero(left > 0.0)[0]

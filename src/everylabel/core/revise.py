@@ -100,7 +100,8 @@ def relabel(
     if found is None:
         raise EverylabelError(
             "features cannot get another label: they were not learned with that one and weight, or "
-            "the posterior has not kept its labels; expected what laplace(..., keep_data=True) or update got"
+            "the posterior has not kept its labels; expected the values "
+            "passed to laplace(..., keep_data=True) or update"
         )
     return found
 
@@ -209,7 +210,7 @@ def add_class(
     classes = None if names is None else (*(posterior.classes or ()), *map(str, names))
     if classes is not None and len(set(classes)) < len(classes):
         raise EverylabelError(
-            f"names holds {list(names or ())}, of which some are there already; expected new names"
+            f"names holds {list(names or ())}, some of which exist already; expected new names"
         )
     xp = array_namespace(posterior.mean)
     column = zeros((posterior.mean.shape[0], n), posterior.mean)

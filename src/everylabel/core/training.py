@@ -217,7 +217,7 @@ def _joined(
     (n, k), more = targets.shape, check_matrix(partial[0], "partial[0]", like=features, like_name="features")
     if k == 1:
         raise EverylabelError(
-            "partial is given with binary=True, where what is not one class is the other; expected a label"
+            "partial is given with binary=True, which has two classes only; expected a label"
         )
     m = int(more.shape[0])
     candidates = check_candidates(partial[1], m, k, more, "partial[1]")

@@ -63,10 +63,10 @@ def label_numbers(raw: Iterable[Any], known: Names | None, notes: list[str]) -> 
     clean = [text.strip() for text in texts]
     stray = sum(a != b for a, b in zip(texts, clean, strict=True))
     if stray:
-        notes.append(f"{stray} label(s) had white space around them, which was taken off")
+        notes.append(f"{stray} label(s) had white space around them, which was removed")
     for name in (name for name in NOT_A_NUMBER if name in clean and name not in (known or ())):
         notes.append(
-            f"{counted(clean.count(name), 'label is', 'labels are')} {name!r} and taken for an empty cell; "
+            f"{counted(clean.count(name), 'label is', 'labels are')} {name!r} and counted as an empty cell; "
             "if that is a class, name it among --classes"
         )
         clean = ["" if label == name else label for label in clean]
@@ -182,9 +182,9 @@ def _rows(given: str, encoding: str | None) -> list[_Row]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows, there = list(reader), reader.fieldnames or []
     if not rows or "name" not in there:
-        told = ", ".join(there) if rows else "no rows"
+        found = ", ".join(there) if rows else "no rows"
         raise EverylabelError(
-            f"--classes {given!r} has {told}; expected columns `name` and, if you like, `description` and "
+            f"--classes {given!r} has {found}; expected columns `name` and, if you like, `description` and "
             "`key`"
         )
     cells = [[(row.get(column) or "").strip() for column in _Row._fields] for row in rows]

@@ -159,7 +159,7 @@ class Items:
     notes : messages for the user on what was chosen or cleaned
     advice : suggestions for the user
     chosen : options that were chosen automatically
-    anew : the items differ from last time and have no labels: forget what embedders learned from the old ones
+    replaced : the items differ from last time and have no labels, so encoders are fitted again
     """
 
     items: Any
@@ -180,7 +180,7 @@ class Items:
     rows: Sequence[int | None] = ()
     columns: Columns = field(default_factory=dict, repr=False)
     sent: int = 0
-    anew: bool = False
+    replaced: bool = False
 
     def __len__(self) -> int:
         return len(self.items)
@@ -303,7 +303,7 @@ def unique_ids(ids: Sequence[str]) -> Sequence[str]:
     if twice:
         raise EverylabelError(
             f"ids are not unique, {len(twice)} occur again: {listed(twice)}; drop the duplicates, "
-            "choose another id_column (--id-column), or none: rows are known by their content then"
+            "choose another id_column (--id-column), or none: rows are then recognised by their content"
         )
     return list(ids)
 
@@ -330,7 +330,7 @@ def with_sent(items: Some, sent: Sequence[Sent], text_column: str | None) -> Som
     if left:
         notes = (
             *notes,
-            f"{left:,} rows have ids that were sent before, with the texts of then; they are these",
+            f"{left:,} rows have ids of items that were sent before; the sent items are used",
         )
     return replace(rest, notes=notes).followed_by(sent_items(sent, items, text_column))
 

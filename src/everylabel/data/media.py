@@ -94,7 +94,7 @@ def why_unreadable(item: Any) -> str:
         return " (not there)"
     except UnidentifiedImageError:
         return " (broken, or of a kind that is not read: convert it to PNG)"
-    except Exception:  # Pillow tells a broken file in many ways
+    except Exception:  # Pillow raises many kinds of errors for a broken file
         return ""
     return ""
 
@@ -179,7 +179,7 @@ def shown(data: bytes, name: str) -> Picture:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about large images and odd metadata
             return _kept(data)
-    except Exception as error:  # Pillow tells a broken file in many ways
+    except Exception as error:  # Pillow raises many kinds of errors for a broken file
         raise EverylabelError(
             f"image {name!r} is damaged or no image ({type(error).__name__}: {error}); replace the file, "
             "or skip this one"

@@ -131,16 +131,16 @@ class Change:
 
     def __str__(self) -> str:
         parts = ((self.appended, "new"), (self.gone, "gone"), (self.changed, "with other content"))
-        told = [f"{len(ids):,} {what}: {listed(list(ids))}" for ids, what in parts if ids]
+        parts_text = [f"{len(ids):,} {what}: {listed(list(ids))}" for ids, what in parts if ids]
         if self.moved:
-            told.append(f"{self.moved:,} moved, with their labels")
+            parts_text.append(f"{self.moved:,} moved, with their labels")
         if self.alike:
-            told.append(f"{self.alike:,} of the same content as others, told apart by their order")
+            parts_text.append(f"{self.alike:,} with the same content as others, distinguished by their order")
         if self.others:
-            told.append(
-                f"{self.others:,} rows of shards are others; labels stay with the numbers of their rows"
+            parts_text.append(
+                f"{self.others:,} rows of shards have changed; labels stay with their row numbers"
             )
-        return "; ".join(told)
+        return "; ".join(parts_text)
 
     def check(
         self, source: str, accept: bool = False, cause: str = "", unlabelled: bool = False
@@ -153,15 +153,15 @@ class Change:
         if not self:
             return None
         if unlabelled and not self.only_appended:
-            return f"{source} is read anew, since nothing is labelled yet ({self})"
+            return f"{source} is read again, since nothing is labelled yet ({self})"
         if self.only_appended or accept:
             return f"{source} has changed since last time ({self})"
         command = f"everylabel label {shlex.quote(source)} --accept-changes"
         if self.others:
             text = (
-                f"{_other_rows(self.others, self.others)}. If each row is of the item that it was (an "
-                "earlier version knew shards by less; or they are embedded anew), go on by "
-                f"{command}: labels stay with the numbers of their rows"
+                f"{_other_rows(self.others, self.others)}. If each row is still of the same item (the shards "
+                "were embedded again, or an earlier version of everylabel recognised them by less), continue "
+                f"with {command}: labels stay with their row numbers"
             )
             raise ChangedSource(text, command)
         advice = "Put the old file back; or"
@@ -170,13 +170,13 @@ class Change:
         elif Path(source).is_dir():
             advice = "Put the files back under their old names; or"
         elif 2 * self.swapped > len(self.changed):
-            advice = "If its ids were given anew, pass --id-column none: rows are known by their content; or"
-        then = ["labels of what is gone are kept and not used"] if self.gone else []
+            advice = "If the rows got new ids, pass --id-column none to recognise rows by their content; or"
+        then = ["labels of missing rows are kept and not used"] if self.gone else []
         if self.changed:
-            then.append("labels of other content are set aside and asked for again")
-            then.append("--confirm-labels in its place says that these fit")
-        text = f"source {source!r} is not what was labelled last time ({self}). {advice} go on by {command}: "
-        raise ChangedSource(text + "; ".join(then), command)
+            then.append("labels of changed rows are set aside, and the page asks for them again")
+            then.append("--confirm-labels instead keeps these labels valid")
+        text = f"source {source!r} has changed since it was labelled ({self}). {advice} continue with"
+        raise ChangedSource(f"{text} {command}: {'; '.join(then)}", command)
 
 
 def match_rows(old: Sequence[str], new: Sequence[str]) -> Found:

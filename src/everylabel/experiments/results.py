@@ -180,7 +180,6 @@ class Results:
             yield
         except (sqlite3.Error, OSError) as error:
             raise EverylabelError(
-                f"results file {str(self.path)!r}: {error}; what was finished before is still in it. "
-                "Make room, or name another file with --results, and run the command again: it goes on "
-                "where it was"
+                f"results file {str(self.path)!r}: {error}; finished results are still in it. "
+                "Make room, or name another file with --results, and run the command again to continue"
             ) from error

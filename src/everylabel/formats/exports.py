@@ -71,12 +71,12 @@ def table_export(
         tasks = label_studio_tasks(project, answers, label_set.classes, show)
         written = json.dumps(tasks, ensure_ascii=False, indent=1).encode()
         return Export(iter([written]), FORMATS[form])
-    told = item_columns(project, columns)
+    columns_of_items = item_columns(project, columns)
     if what in QUEUES:
         asked = of.asked(what, label_set, project.ids)
-        records = queue_records(told, project.ids, prepared(), label_set, asked)
+        records = queue_records(columns_of_items, project.ids, prepared(), label_set, asked)
     else:
-        records = _records(told, prepared, label_set, what)
+        records = _records(columns_of_items, prepared, label_set, what)
     return Export(write_table(records, form), FORMATS[form])
 
 
@@ -130,20 +130,22 @@ def check_learned(label_set: LabelSet) -> None:
 
 def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None) -> Records:
     """Return a row for each new item, with all columns of its file, or the named ones."""
-    told, rows = item_columns(predicted.items, columns), np.arange(len(predicted.items.ids))
+    columns_of_items, rows = item_columns(predicted.items, columns), np.arange(len(predicted.items.ids))
     how = predicted.classes, predicted.thresholds
-    return prediction_records(told, rows, lambda at: predicted.probabilities[at], *how)
+    return prediction_records(columns_of_items, rows, lambda at: predicted.probabilities[at], *how)
 
 
-def _records(told: ItemColumns, prepared: Callable[[], Prepared], label_set: LabelSet, what: str) -> Records:
+def _records(
+    columns_of_items: ItemColumns, prepared: Callable[[], Prepared], label_set: LabelSet, what: str
+) -> Records:
     classes = label_set.classes
     if what == "labels" and label_set.given:
         answered = dict.fromkeys(label_set.none, ("", "")) | _labels_of_people(label_set)
-        return corrected_records(told, answered, label_set.given, classes)
+        return corrected_records(columns_of_items, answered, label_set.given, classes)
     if what == "labels":
-        return label_records(told, label_set.labels, classes, label_set.by_model)
+        return label_records(columns_of_items, label_set.labels, classes, label_set.by_model)
     if what == "answers":
-        return answer_records(told, given(label_set), classes)
+        return answer_records(columns_of_items, given(label_set), classes)
     ready = prepared()
     posterior = trained(ready, label_set)
     limits = thresholds_of(posterior)
@@ -153,12 +155,12 @@ def _records(told: ItemColumns, prepared: Callable[[], Prepared], label_set: Lab
         return np.asarray(predict_proba(posterior, rows, method="mean"))
 
     if what == "test":
-        return held_out_records(told, label_set.test, probabilities, classes, limits)
+        return held_out_records(columns_of_items, label_set.test, probabilities, classes, limits)
     left = to_predict(len(ready.features), label_set)
     if what == "all":
         people = _labels_of_people(label_set)
-        return all_records(told, people, left, probabilities, classes, limits)
-    return prediction_records(told, left, probabilities, classes, limits)
+        return all_records(columns_of_items, people, left, probabilities, classes, limits)
+    return prediction_records(columns_of_items, left, probabilities, classes, limits)
 
 
 def _labels_of_people(label_set: LabelSet) -> dict[int, tuple[str, str]]:

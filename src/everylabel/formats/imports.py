@@ -34,13 +34,13 @@ def read_labels(
         A table's file with a row for each label (CSV, JSON, Excel ...), or Label Studio's export (.json, with
         or without its details).
     project : Project
-        Whose items they are: matched by the source's own id, by row, by text or by an image's name. Where a
-        file has a text too, an id or row counts only if its item has that text.
+        The project of the items, which are matched by the source's own id, by row, by text or by an image's
+        name. If the file has texts, an id or row counts only if its item has that text.
     id_column, label_column, person_column, text_column : str, optional
-        Columns of the table; those of the source and the usual names are looked for. For Label Studio,
+        Columns of the table; default: the names of the source's columns, or common names. For Label Studio,
         label_column is the name of the Choices control.
     encoding, long_rows : str, optional
-        Of a text file that is not UTF-8; of one with rows longer than its header, as in `read_items`.
+        As in `read_items`.
     """
     file = Path(path)
     if not file.is_file():
@@ -49,15 +49,15 @@ def read_labels(
         )
     matcher, suffix = Matcher(project), file.suffix.lower()
     separator = None if project.about is None else project.about.options.label_separator
-    told = NamedColumns(id_column, label_column, person_column, text_column)
+    named = NamedColumns(id_column, label_column, person_column, text_column)
     if suffix == ".json":
         entries = read_json(file, encoding)
         if any("annotations" in entry or "completions" in entry for entry in entries):
             return read_tasks(file, entries, matcher, label_column, separator is not None)
         names = list(dict.fromkeys(name for entry in entries for name in entry))
-        columns = label_columns(file, names, told, project)
+        columns = label_columns(file, names, named, project)
         return row_labels(entries, columns, matcher, guarded=False, separator=separator)
-    columns = label_columns(file, column_names(file, encoding), told, project)
+    columns = label_columns(file, column_names(file, encoding), named, project)
     rows = read_rows(file, columns.names(), encoding, long_rows)
     return row_labels(rows, columns, matcher, guarded=suffix in GUARDED, separator=separator)
 

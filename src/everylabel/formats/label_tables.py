@@ -50,10 +50,10 @@ def label_columns(
     path: Path, names: Sequence[str], given: NamedColumns, project: Project, advice: str = ADVICE
 ) -> Columns:
     """Return the columns of a table of labels: as given, as in the project's source, or by common names."""
-    for told in given:
-        if told is not None and told not in names:
+    for name in given:
+        if name is not None and name not in names:
             raise EverylabelError(
-                f"column {told!r} is not in {str(path)!r}; expected one of {listed(list(names), 30)}"
+                f"column {name!r} is not in {str(path)!r}; expected one of {listed(list(names), 30)}"
             )
     options = None if project.about is None else project.about.options
     own_text = () if options is None else (options.text_column or options.image_column or "",)

@@ -1,4 +1,4 @@
-"""The model for other programs: scikit-learn (skops, or our own .npz), ONNX, a torch Linear.
+"""The model as a file for other programs: skops, plain scikit-learn, ONNX, torch, or our own .npz.
 
 d features, k classes. The scaling h = (x - center) M * scale is folded into the layer:
     logits = x W + b  with  W = scale * M w (d, k)  and  b = w_bias - center W (k,)
@@ -31,16 +31,16 @@ def export_model(
     form: str,
     thresholds: np.ndarray | None = None,
 ) -> bytes:
-    """Return a file of the model that predicts these classes from features as they come.
+    """Return the bytes of a file with the model, which predicts these classes from unscaled features.
 
     form : "everylabel" (`everylabel.load_classifier`), "skops" (`skops.io.load`, with everylabel installed),
-    "sklearn" (the same without it: a LogisticRegression with these weights), "onnx" (inputs `features`,
-    outputs `label` and `probabilities`, class names in the metadata) or "torch" (`torch.load`: a dict of
-    `state_dict`, for `torch.nn.Linear(d, k)`, and `classes`).
-    Where items may have several classes: "sklearn" is a OneVsRestClassifier, which predicts from 0.5 on; ONNX
-    has sigmoids, and `label` is an indicator (n, k) by `thresholds` (k,); "torch" tells `multi_label` and
-    `thresholds`; "everylabel" and "skops" predict by them. None chooses them by the posterior's labels, each
-    left out in turn.
+    "sklearn" (`skops.io.load` without everylabel: a LogisticRegression with these weights), "onnx" (input
+    `features`, outputs `label` and `probabilities`, class names in the metadata) or "torch" (`torch.load`:
+    a dict of `state_dict`, for `torch.nn.Linear(d, k)`, and `classes`).
+    With several classes per item, "sklearn" is a OneVsRestClassifier with threshold 0.5; ONNX has sigmoids,
+    and `label` is an indicator (n, k) by `thresholds` (k,); "torch" holds `multi_label` and `thresholds`;
+    "everylabel" and "skops" predict by them. Without `thresholds`, leave-one-out predictions of the
+    posterior's labels choose them.
     """
     check_choice(form, "format", list(MODELS))
     if len(classes) != posterior.n_classes:
@@ -58,8 +58,8 @@ def export_model(
         save_classifier,
     )
 
-    told = {"thresholds": np.asarray(thresholds).tolist()} if several and thresholds is not None else {}
-    classifier = as_classifier(posterior, scaling, classes, **told)
+    options = {"thresholds": np.asarray(thresholds).tolist()} if several and thresholds is not None else {}
+    classifier = as_classifier(posterior, scaling, classes, **options)
     if form == "skops":
         return bytes(need("skops.io", "export", "exporting for skops").dumps(classifier))
     with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +79,7 @@ def linear(posterior: Posterior, scaling: Scaling) -> tuple[np.ndarray, np.ndarr
 def _onnx(
     weights: np.ndarray, bias: np.ndarray, classes: Sequence[str], thresholds: np.ndarray | None
 ) -> bytes:
-    """Return a softmax and its best class, or with thresholds sigmoids and which are at least these."""
+    """Return a graph of a softmax and its best class; with thresholds, of sigmoids and classes."""
     onnx = need("onnx", "export", "exporting as ONNX")
     make, single, whole = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
     d, k = weights.shape

@@ -23,7 +23,7 @@ COLUMNS: dict[str, type] = {"label": str, "guess": str, "score": float, "otherwi
 
 
 class QueueTarget(NamedTuple):
-    """Which class (its name) and which item (its id) a queue is of."""
+    """The class (by name) and the item (by id) that a queue is about."""
 
     class_: str | None = None
     item: str | None = None
@@ -39,12 +39,12 @@ class QueueTarget(NamedTuple):
 
 
 def queue_records(
-    told: ItemColumns, ids: Sequence[str], prepared: Prepared, label_set: LabelSet, asked: Asked
+    columns: ItemColumns, ids: Sequence[str], prepared: Prepared, label_set: LabelSet, asked: Asked
 ) -> Records:
-    """Return a row for each item of a queue, the worthiest first.
+    """Return a row for each item of a queue, in the queue's order.
 
-    label is what it is labelled as, guess what the model says (without that label), score what it is ranked
-    by; otherwise, beside a suspect label, are the ids of the most alike items labelled otherwise.
+    Columns: the item's label, the model's guess (without that label), the score that ranks the queue and, for
+    a suspect label, `otherwise`: the ids of the most similar items with another label.
     """
     look, classes = _look(prepared, label_set), label_set.classes
 
@@ -55,7 +55,7 @@ def queue_records(
         ranked = None if score is None else round(score, 6)
         return said, _guess(look, item, classes), ranked, " ".join(ids[i] for i in other)
 
-    return told.records(COLUMNS, ((item, values(item, score)) for item, score in queue(look, asked)))
+    return columns.records(COLUMNS, ((item, values(item, score)) for item, score in queue(look, asked)))
 
 
 def _guess(look: Look, item: int, classes: Sequence[str]) -> str | None:
@@ -79,8 +79,8 @@ def _look(prepared: Prepared, label_set: LabelSet) -> Look:
         return Look(prepared.features, probs, labels, answers, {}, multi_label=True, thresholds=limits)
     names, columns = names_that_teach(prepared, label_set), list(range(k))
     both = {**labels, **dict.fromkeys(label_set.none, k)}
-    told = left_out(
+    probs_left_out = left_out(
         prepared.features, both, [*columns, NONE] if label_set.none else columns, names, label_set.ruled_out
     )
     stands = {**labels, **dict.fromkeys(label_set.none, NONE)}
-    return Look(prepared.features, probs, stands, answers, told)
+    return Look(prepared.features, probs, stands, answers, probs_left_out)

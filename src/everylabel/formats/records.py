@@ -73,9 +73,9 @@ def corrected_records(
     given: Mapping[int, int],
     classes: Sequence[str],
 ) -> Records:
-    """Return labels that people reviewed, in the order of the source; `source` tells whose each is.
+    """Return labels that people reviewed, in the order of the source; `source` names who gave each.
 
-    labels : class and people, of each item that has an answer; "" where none of the classes fits
+    labels : class and people of each answered item; "" if no class fits
     given : the class that each item came with
     """
     said = {i: (classes[label], GIVEN) for i, label in given.items()} | dict(labels)
@@ -110,10 +110,10 @@ def all_records(
     classes: Sequence[str],
     thresholds: np.ndarray | None = None,
 ) -> Records:
-    """Return labels and predictions in one table, in the order of the source; `source` tells whose it is.
+    """Return labels and predictions in one table, in the order of the source; `source` names who gave it.
 
     labels : class and people, of each labelled item
-    items : those that the model predicts
+    items : items to predict
     probabilities : from positions (b,) to (b, k)
     thresholds : (k,) if items may have several classes
     """
@@ -162,9 +162,9 @@ def prediction_records(
 
 
 def predicted(probs: np.ndarray, classes: Sequence[str], thresholds: np.ndarray | None) -> tuple[str, float]:
-    """Return the most probable class, or all from thresholds (k,) on, of probabilities (k,); and how sure.
+    """Return the most probable class (with thresholds (k,): all classes that reach them) and its probability.
 
-    Of several classes it is how probable the least certain of all k decisions is.
+    For several classes, the probability of the least certain of the k decisions.
     """
     if thresholds is None:
         top = int(probs.argmax())

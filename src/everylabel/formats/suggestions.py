@@ -217,7 +217,7 @@ def _score(value: Any, where: str) -> float | None:
 
 
 def _probabilities(value: Any, where: str) -> dict[str, float]:
-    """Return a probability for each class: a mapping, as JSON has it."""
+    """Return a probability for each class, from a mapping or its JSON."""
     try:
         given = json.loads(value) if isinstance(value, str) else dict(value)
         found = {str(name): 0.0 if one is None else float(one) for name, one in given.items()}

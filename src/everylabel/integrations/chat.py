@@ -1,8 +1,8 @@
 """A server that speaks OpenAI's chat protocol, asked over plain HTTP which class a text has.
 
-The answer is constrained by a JSON schema and comes with log-probabilities. A server that refuses one of
-these is asked again without it, and so from then on. Errors that may pass (429, 5xx, a lost
-connection) are tried again after 1, 2, 4 ... seconds, or as long as the server says.
+The answer is constrained by a JSON schema and comes with log-probabilities. If a server refuses one of
+these, it is left out from then on. After a temporary error (429, 5xx, a lost
+connection) the request is repeated after 1, 2, 4 ... seconds, or when the server says.
 """
 
 import http.client
@@ -28,15 +28,15 @@ Message = dict[str, str]
 
 
 class Unavailable(EverylabelError):
-    """The server cannot be reached, or refuses all requests: asking about other items is of no use."""
+    """The server cannot be reached or refuses all requests, so that further requests are useless."""
 
 
 class Answer(NamedTuple):
     """A server's answer to one question."""
 
-    label: str | None  # None: it names no class
+    label: str | None  # None if it names no class
     score: float | None  # probability of the class by the server
-    tokens: tuple[int, int]  # of question and answer; estimated if the server does not tell
+    tokens: tuple[int, int]  # of question and answer; estimated if the server does not report them
     text: str  # the answer as it came
 
 
@@ -101,7 +101,7 @@ class Chat:
             return self._read(reply, messages)
 
     def stop(self) -> None:
-        """Try nothing again from now on."""
+        """Stop repeating failed requests."""
         self._stopped.set()
 
     def _body(self, messages: Sequence[Message], form: int, logprobs: bool, system: bool) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Chat:
         return body | ({"logprobs": True} if logprobs else {})
 
     def _simpler(self, sent: tuple[int, bool, bool], error: "_Refused") -> bool:
-        """Leave out the part that the server names, or else the next one; return whether any was left."""
+        """Leave out the part that the server refuses, or else the next one; return whether one was left."""
         form, logprobs, system = sent
         with self._lock:
             if self._settled:  # the server took such a request before: something is wrong with this text
@@ -138,7 +138,7 @@ class Chat:
             return True
 
     def _post(self, body: dict[str, Any]) -> Any:
-        """Return what the server replies; try again where that may help."""
+        """Return the server's reply; repeat the request after temporary errors."""
         headers = {"Content-Type": "application/json"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
@@ -163,7 +163,7 @@ class Chat:
                     raise Unavailable(
                         f"--endpoint {self.url!r} answers {why}; expected a chat server"
                     ) from error
-                pause = _told_to_wait(error.headers.get("Retry-After"), pause)
+                pause = _pause(error.headers.get("Retry-After"), pause)
             except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
                 why = str(getattr(error, "reason", error)) or type(error).__name__
             if attempt < self.retries and self._stopped.wait(pause):
@@ -200,7 +200,7 @@ class _Refused(Exception):
 
 
 def address(endpoint: str) -> str:
-    """Return the address that questions are sent to: of a server, its /v1, or the whole one."""
+    """Return the address of chat requests, given that of the server, its /v1, or the whole address."""
     parts = urllib.parse.urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise EverylabelError(
@@ -213,7 +213,7 @@ def address(endpoint: str) -> str:
 
 
 def estimate(text: str) -> int:
-    """Return about how many tokens a text has: a token is four bytes of most languages' text, or fewer."""
+    """Estimate the number of tokens of a text: four bytes each."""
     return math.ceil(len(text.encode("utf-8", "replace")) / 4)
 
 
@@ -269,9 +269,9 @@ def _json(data: bytes, url: str) -> Any:
         ) from error
 
 
-def _told_to_wait(told: str | None, usual: float) -> float:
+def _pause(header: str | None, usual: float) -> float:
     try:
-        return min(max(float(told or ""), 0.0), LONGEST_WAIT)
+        return min(max(float(header or ""), 0.0), LONGEST_WAIT)
     except ValueError:
         return usual
 

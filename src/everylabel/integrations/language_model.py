@@ -1,8 +1,8 @@
 """Labels of texts by a language model, appended to a file of suggestions as they come.
 
 A line of the file is {"id", "label", "score", "source", "prompt"}; `prompt` is a digest of model,
-instructions and classes, so that a run that was stopped goes on and answers to another prompt are never
-mixed with these. An answer that names no class has the label null and the text that came (`answer`).
+instructions and classes, so that a stopped run resumes and answers to different prompts are never mixed.
+An answer that names no class has the label null and its text in `answer`.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from everylabel.integrations.chat import Answer, Chat, Message, Unavailable, est
 
 INSTRUCTIONS = "Classify the text of each message. Choose the class that fits it best."
 LONGEST_TEXT = 8000  # characters of a text that are sent
-NONSENSE = 20  # answers in a row without a class, after which asking on is of no use
+NONSENSE = 20  # answers in a row without a class after which a run stops
 KEPT = 300  # characters of an answer without a class in the file
 FRAME = 12  # tokens of an answer besides the class, and of a message besides its text
 
@@ -63,7 +63,7 @@ class Prompt(NamedTuple):
         return hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()[:12]
 
     def tokens(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Return about how many tokens questions and answers about texts have."""
+        """Estimate the numbers of tokens of questions and answers about texts."""
         fixed = sum(estimate(one["content"]) + FRAME for one in self.messages(""))
         answer = FRAME + max(estimate(name) for name in self.classes)
         return sum(fixed + estimate(text[:LONGEST_TEXT]) for text in texts), answer * len(texts)
@@ -80,8 +80,8 @@ UNLIMITED = Limits()
 
 
 @dataclass
-class Told:
-    """What a run did."""
+class RunReport:
+    """The result of a run."""
 
     asked: int = 0
     tokens: tuple[int, int] = (0, 0)
@@ -104,7 +104,7 @@ class Answers:
         self.done = set(self._read())
 
     def _read(self) -> Iterator[str]:
-        """Yield ids of answers that are there; a line that a killed run left half-written is cut off."""
+        """Yield ids of stored answers; remove a half-written last line of a killed run."""
         if not self.path.exists():
             return
         data = self.path.read_bytes()
@@ -116,12 +116,12 @@ class Answers:
             except (ValueError, KeyError, TypeError) as error:
                 raise EverylabelError(
                     f"--out {str(self.path)!r} has a line {number} that this command did not write; expected "
-                    "a new file, or the one of a run to go on with"
+                    "a new file, or the file of an interrupted run"
                 ) from error
             if prompt != self.digest:
                 raise EverylabelError(
                     f"--out {str(self.path)!r} holds answers to another prompt, other classes or of another "
-                    "model; expected a new file, or what that run was given"
+                    "model; expected a new file, or the arguments of that run"
                 )
             yield item
         if whole < len(data):
@@ -160,10 +160,10 @@ def run(
     limits: Limits = UNLIMITED,
     parallel: int = 4,
     progress: Callable[[int, int], Any] = lambda done, total: None,
-) -> Told:
+) -> RunReport:
     """Ask about all texts (id -> text) that have no answer yet, some at a time; every answer is kept."""
     left = [item for item in texts if item not in answers.done]
-    told, in_a_row, begun = Told(), 0, 0
+    report, in_a_row, begun = RunReport(), 0, 0
     todo, done = SimpleQueue[str](), SimpleQueue[tuple[str, Answer | Exception]]()
 
     def work() -> None:
@@ -178,18 +178,18 @@ def run(
         threading.Thread(target=work, daemon=True).start()
     try:
         while True:
-            room = parallel if told.asked else 1  # the first one finds out which requests the server takes
-            told.stopped = _reached(limits, begun, told)
-            while not told.stopped and begun < len(left) and begun - told.asked < room:
+            room = parallel if report.asked else 1  # the first one finds out which requests the server takes
+            report.stopped = _reached(limits, begun, report)
+            while not report.stopped and begun < len(left) and begun - report.asked < room:
                 todo.put(left[begun])
                 begun += 1
-                told.stopped = _reached(limits, begun, told)
-            if begun == told.asked:
+                report.stopped = _reached(limits, begun, report)
+            if begun == report.asked:
                 break
             item, reply = done.get()
-            answer = _checked(reply, first=told.asked == 0)
+            answer = _checked(reply, first=report.asked == 0)
             answers.append(item, answer)
-            told.add(answer)
+            report.add(answer)
             in_a_row = in_a_row + 1 if answer.label is None else 0
             if in_a_row >= NONSENSE:
                 raise Unavailable(
@@ -199,16 +199,16 @@ def run(
             progress(len(answers.done), len(texts))
     except Unavailable as error:
         kept = f"{counted(len(answers.done), 'answer is', 'answers are')} in {str(answers.path)!r}"
-        raise EverylabelError(f"{error}. {kept}; the same command goes on from there") from error
+        raise EverylabelError(f"{error}. {kept}; the same command continues from there") from error
     finally:
         chat.stop()
     if begun == len(left):
-        told.stopped = ""
-    return told
+        report.stopped = ""
+    return report
 
 
 def _checked(reply: Answer | Exception, first: bool) -> Answer:
-    """Return an answer; a text that the server refuses has none, unless it was the first of all."""
+    """Return an answer; a refused text has none (but a refusal of the very first text raises)."""
     if isinstance(reply, Answer):
         return reply
     if isinstance(reply, Unavailable) or not isinstance(reply, EverylabelError):
@@ -218,10 +218,10 @@ def _checked(reply: Answer | Exception, first: bool) -> Answer:
     return Answer(None, None, (0, 0), f"refused: {reply}")
 
 
-def _reached(limits: Limits, begun: int, told: Told) -> str:
+def _reached(limits: Limits, begun: int, report: RunReport) -> str:
     """Return the limit that is reached, as its option; "" if none is."""
     if limits.requests is not None and begun >= limits.requests:
         return f"--max-requests {limits.requests}"
-    if limits.tokens is not None and sum(told.tokens) >= limits.tokens:
+    if limits.tokens is not None and sum(report.tokens) >= limits.tokens:
         return f"--max-tokens {limits.tokens}"
     return ""

@@ -36,8 +36,8 @@ STRUCTURES = ("full", "kron", "diag")
 def from_laplace(la: Any) -> Posterior:
     """Return the posterior of a fitted last-layer Laplace of a classifier, in float64.
 
-    `everylabel.predict_proba` (mean-field) is what `la(x)` gives with link_approx="probit"; features are
-    those of `everylabel.torch.LastLayer(model)`. It has no data: "second_order" and "first_order" update it.
+    `everylabel.predict_proba` (mean-field) equals `la(x)` with link_approx="probit"; features are those of
+    `everylabel.torch.LastLayer(model)`. It has no data, so update it by "second_order" or "first_order".
 
     Examples
     --------

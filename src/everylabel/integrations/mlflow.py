@@ -64,9 +64,9 @@ def save_model(
 ) -> None:
     """Write an MLflow model to a new folder.
 
-    With `texts` it takes texts (a column "text", or a list of them), otherwise features (n, d). It gives a
-    table: label, probability, and p(class) of each class; of several classes per item a list
-    of labels, and p(class). `options` are those of `mlflow.pyfunc.save_model`.
+    With `texts` it takes texts (a column "text", or a list of them), otherwise features (n, d). It returns a
+    table: label, probability, and p(class) of each class; with several classes per item a list of labels, and
+    p(class). `options` are those of `mlflow.pyfunc.save_model`.
 
     Examples
     --------

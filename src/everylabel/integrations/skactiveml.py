@@ -32,9 +32,9 @@ class EverylabelClassifier(base.SkactivemlClassifier):
     Parameters
     ----------
     estimator : LaplaceClassifier, optional
-        What is cloned and fitted; None is one with its defaults.
+        The estimator to clone and fit; default: LaplaceClassifier().
     use_unlabelled : bool, default=True
-        In `fit`, let instances without a label tell which directions to trust.
+        In `fit`, estimate the prior of the weights from unlabelled instances, too.
     classes, missing_label, cost_matrix, random_state
         As in scikit-activeml.
 
@@ -127,11 +127,11 @@ class EverylabelStrategy(base.SingleAnnotatorPoolQueryStrategy):
     Parameters
     ----------
     strategy : str, default="herding"
-        Its name.
+        The name of the strategy.
     options : dict, optional
-        Its own options.
+        Options of the strategy.
     classes, missing_label, random_state
-        As in scikit-activeml. Without `classes`, those are known that have a label.
+        As in scikit-activeml. Without `classes`, only labelled classes are known.
 
     While there is no label, Typiclust picks.
 
@@ -164,12 +164,12 @@ class EverylabelStrategy(base.SingleAnnotatorPoolQueryStrategy):
         batch_size: int = 1,
         return_utilities: bool = False,
     ) -> Any:
-        """Return the positions of the next instances to label, and on demand the utilities of all.
+        """Return the positions of the next instances to label, and on request the utilities of all.
 
-        clf is an `EverylabelClassifier`, or None for one with its defaults; fit_clf=False takes it as it is
-        fitted, and a copy is fitted otherwise. candidates are positions in X. Utilities are scores
-        (batch_size, len(X)), NaN for what cannot be chosen (any more); of strategies that look at a batch
-        as a whole, 1 for what is chosen and 0 for the rest.
+        clf is an `EverylabelClassifier`, by default a new one; a copy of it is fitted unless fit_clf=False.
+        candidates are positions in X. Utilities are scores (batch_size, len(X)), NaN for instances that
+        cannot be chosen. Strategies that choose a batch as a whole have 1 for chosen instances and 0 for the
+        others.
         """
         X, y, candidates, n, return_utilities = self._validate_data(
             X, y, candidates, batch_size, return_utilities, reset=True, check_X_dict={"dtype": np.float64}

@@ -26,9 +26,9 @@ class LastLayerPosterior(callbacks.Callback):
     Parameters
     ----------
     layer : str, optional
-        Which layer, by name; None takes the last linear one.
+        Name of the layer; default: the last linear one.
     likelihood, prior_precision
-        As in `everylabel.laplace`; prior_precision suits a weight decay of prior_precision/n.
+        As in `everylabel.laplace`; prior_precision corresponds to a weight decay of prior_precision/n.
     method, step_size
         How `learn` updates, as in `everylabel.update`.
 

@@ -71,11 +71,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _time(told: Any) -> float:
+def _time(text: Any) -> float:
     try:
-        at = datetime.fromisoformat(str(told))
+        at = datetime.fromisoformat(str(text))
     except ValueError as error:
-        raise EverylabelError(f"annotation has updated_at {told!r:.40}; expected a time") from error
+        raise EverylabelError(f"annotation has updated_at {text!r:.40}; expected a time") from error
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
 
@@ -122,18 +122,18 @@ class Book:
         found = _KEY.fullmatch(key)
         if found is None:
             return
-        number, told = found.groups()
+        number, stamp = found.groups()
         before = self._known.get(int(number))
         body = event.body
-        if told == DELETED:
+        if stamp == DELETED:
             if before is not None:
                 self._known[int(number)] = before._replace(deleted=True)
         elif isinstance(body, events.Sent):
             entry = state.history.get(body.saved)
             if entry is not None:  # else of an item that was removed
-                self._known[int(number)] = Known(float(told), entry.seq, entry.person, entry.body, own=True)
+                self._known[int(number)] = Known(float(stamp), entry.seq, entry.person, entry.body, own=True)
         elif isinstance(body, events.Answered):
-            self._known[int(number)] = Known(float(told), event.seq, event.person, body)
+            self._known[int(number)] = Known(float(stamp), event.seq, event.person, body)
 
 
 def key_of(annotation: Annotation, state: State) -> str:
@@ -152,14 +152,14 @@ def same(known: Known, person: str, body: events.Answered, state: State) -> bool
     Our own answers are sent by one user, and answers without a class as skipped. An annotation does not say
     which classes existed at the time, so only the classes that it gives are compared.
     """
-    told = known.body
-    if isinstance(told, events.Classified) or isinstance(body, events.Classified):
-        if not (isinstance(told, events.Classified) and isinstance(body, events.Classified)):
+    learned = known.body
+    if isinstance(learned, events.Classified) or isinstance(body, events.Classified):
+        if not (isinstance(learned, events.Classified) and isinstance(body, events.Classified)):
             return False
-        before = answer_at(state, state.history.get(known.seq)) if known.own else state.value_of(told)
-        if told.truth != body.truth or given(before) != given(state.value_of(body)):
+        before = answer_at(state, state.history.get(known.seq)) if known.own else state.value_of(learned)
+        if learned.truth != body.truth or given(before) != given(state.value_of(body)):
             return False
-    elif not known.own and type(told) is not type(body):
+    elif not known.own and type(learned) is not type(body):
         return False
     return not known.deleted and (known.own or known.person == person)
 
@@ -190,7 +190,7 @@ class Marks:
     def seq(self, unique_id: str) -> int | None:
         """Return the event number of a unique id; None if it is not ours."""
         try:
-            told = UUID(unique_id).bytes
+            raw = UUID(unique_id).bytes
         except ValueError:
             return None
-        return int.from_bytes(told[8:], "big") if told[:8] == self._start else None
+        return int.from_bytes(raw[8:], "big") if raw[:8] == self._start else None

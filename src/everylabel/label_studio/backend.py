@@ -1,7 +1,7 @@
 """The HTTP backend for Label Studio: its contract for machine-learning backends, and its webhooks.
 
 A webhook is answered when its content is learned and on disk; if that takes longer than `PATIENCE`, the work
-goes on after the answer. Label Studio waits up to a second for it, and its user waits with it.
+continues after the answer. Label Studio waits up to a second for it, and its user waits with it.
 
 Only Label Studio may use the backend. On a loopback address no password is needed, but the Host header must
 name this machine and the body must be JSON: a web page cannot make a browser send that. On other addresses
@@ -153,13 +153,13 @@ async def _take_in(projects: Mapping[int, Connected], body: Json) -> Json:
     project = _project(projects, body)
     if action in ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED"):
         stored = body.get("annotation")
-        told = stored if isinstance(stored, list) else [stored]
+        entries = stored if isinstance(stored, list) else [stored]
         control = project.learning.configuration.control
         try:
-            annotations = [read_annotation(each, control) for each in told]
+            annotations = [read_annotation(each, control) for each in entries]
         except EverylabelError as error:
             raise Refused(400, "bad_request", str(error)) from error
-        return await _in_time(project, [project.learning.told(each) for each in annotations])
+        return await _in_time(project, [project.learning.receive(each) for each in annotations])
     if action == "ANNOTATIONS_DELETED":
         return await _in_time(project, [project.learning.deleted(_ids(body, "annotations"))])
     if action == "TASKS_DELETED":
@@ -199,9 +199,9 @@ def _after(project: Connected, done: "asyncio.Future[Any]") -> None:
 def _ids(body: Json, name: str) -> list[int]:
     entries = body.get(name)
     found = entries if isinstance(entries, list) else [None]
-    told = [each.get("id") if isinstance(each, dict) else each for each in found]
-    numbers = [number for number in told if isinstance(number, int)]
-    if len(numbers) < len(told):
+    ids = [each.get("id") if isinstance(each, dict) else each for each in found]
+    numbers = [number for number in ids if isinstance(number, int)]
+    if len(numbers) < len(ids):
         raise Refused(400, "bad_request", f"{name} is {entries!r:.80}; expected a list of ids")
     return numbers
 
@@ -220,8 +220,8 @@ async def _body(request: Request) -> Json:
 
 def _project(projects: Mapping[int, Connected], body: Json) -> Connected:
     """Return the project of a request: an object with an id, or the number and time as in 7.1794771916."""
-    told = body.get("project")
-    number = told.get("id") if isinstance(told, dict) else told
+    named = body.get("project")
+    number = named.get("id") if isinstance(named, dict) else named
     found = {str(each): each for each in projects}.get(str(number).partition(".")[0])
     if found is None:
         here = ", ".join(map(str, projects))

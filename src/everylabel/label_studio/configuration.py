@@ -124,8 +124,8 @@ def _field(shown: ElementTree.Element) -> str:
     value = shown.get("value") or shown.get("valueList") or ""
     found = _FIELD.fullmatch(value.strip())
     if found is None or shown.get("valueList") or shown.get("valueType") == "url":
-        told = f"value={value!r}" + (' valueType="url"' if shown.get("valueType") == "url" else "")
-        raise EverylabelError(f"<{shown.tag}> of the labelling configuration has {told}; {SUPPORTED}")
+        odd = f"value={value!r}" + (' valueType="url"' if shown.get("valueType") == "url" else "")
+        raise EverylabelError(f"<{shown.tag}> of the labelling configuration has {odd}; {SUPPORTED}")
     return found[1]
 
 

@@ -44,10 +44,10 @@ class Learning:
         return self.desk.state
 
     def mark(self) -> "Future[int]":
-        """Return a mark: a reading of the API after it is out of date for annotations told of later."""
+        """Return a mark: a reading of the API after it is out of date for annotations received later."""
         return self.desk.read(lambda: self._count)
 
-    def told(self, annotation: Annotation) -> "Future[int]":
+    def receive(self, annotation: Annotation) -> "Future[int]":
         """Learn an annotation from a webhook; return whether it was news."""
 
         def learn() -> int:

@@ -95,8 +95,10 @@ class Finishing:
             chosen = {i: each for i, each in state.proposals.items() if each[2] >= now.certified}
             seen = [i for i in chosen if i in state.labels]
             wrong = sum(state.labels[i] != state.book.now(chosen[i][0]) for i in seen)
-            told = Promise(state.promise.rate, state.promise.confidence, True, len(chosen), len(seen), wrong)
-            self.desk.emit(person, told)
+            promise = Promise(
+                state.promise.rate, state.promise.confidence, True, len(chosen), len(seen), wrong
+            )
+            self.desk.emit(person, promise)
             for item, (said, sure, _) in chosen.items():
                 if state.place(item).where is Where.FREE and state.book.now(said) is not None:
                     self.desk.emit(person, AutoLabel(state.ids[item], said, sure))
@@ -148,8 +150,9 @@ class Finishing:
         labelled = labelled[pool.labels[labelled] < k]
         rng, some = np.random.default_rng(self.state.seed), max(0, REFERENCES - len(labelled))
         beside = np.sort(rng.choice(len(free), min(some, len(free)), replace=False))
-        told = np.concatenate([np.eye(k)[pool.labels[labelled]], probs[beside]])
-        return neighbour_agreement(pool.features, np.concatenate([labelled, free[beside]]), told, free, probs)
+        known = np.concatenate([np.eye(k)[pool.labels[labelled]], probs[beside]])
+        references = np.concatenate([labelled, free[beside]])
+        return neighbour_agreement(pool.features, references, known, free, probs)
 
 
 def _needed(found: Candidates, rate: float, confidence: float) -> int | None:
@@ -163,9 +166,9 @@ def _why_not(state: State) -> str:
     if now is None:
         return "nothing is confirmed yet; start the confirmations first"
     more = (
-        "it cannot be promised"
+        "this rate cannot be promised"
         if now["needed"] is None
-        else f"{now['needed']} more without an error would do"
+        else f"{now['needed']} more without an error are needed"
     )
     return f"{now['confirmed']} confirmed, {now['wrong']} wrong, cannot promise {now['rate']:.1%} yet; {more}"
 
@@ -181,11 +184,11 @@ def how_many(right: np.ndarray, n_free: int, rate: float) -> int:
 
 
 def neighbour_agreement(
-    features: Any, references: np.ndarray, told: np.ndarray, items: np.ndarray, probs: np.ndarray
+    features: Any, references: np.ndarray, reference_probs: np.ndarray, items: np.ndarray, probs: np.ndarray
 ) -> np.ndarray:
     """Return the mean probability of each item's most probable class at its nearest references (m,).
 
-    told : (r, k) class probabilities of the references; probs : (m, k) of the items
+    reference_probs : (r, k) class probabilities of the references; probs : (m, k) of the items
     """
     known = np.asarray(features[references], np.float32)
     center = known.mean(axis=0)
@@ -199,7 +202,7 @@ def neighbour_agreement(
         likeness = _unit(np.asarray(features[rows], np.float32) - center) @ known.T
         likeness[rows[:, None] == references[None, :]] = -np.inf  # an item is no neighbour of itself
         near = np.argpartition(-likeness, n - 1, axis=1)[:, :n]
-        found[at : at + BLOCK] = told[near, guess[at : at + BLOCK, None]].mean(axis=1)
+        found[at : at + BLOCK] = reference_probs[near, guess[at : at + BLOCK, None]].mean(axis=1)
     return found
 
 

@@ -68,7 +68,7 @@ class ClassService:
             self.state.book.number(number)
             book = self.state.book
             clean = book.names[number] if name is None else _clean(name)
-            told = None if description is None else " ".join(description.split())
+            text = None if description is None else " ".join(description.split())
             key = None if own_key == book.keys.get(number, "") else own_key
             shade = None if colour == book.colours.get(number, "") else colour
             if clean != book.names[number]:
@@ -77,7 +77,7 @@ class ClassService:
             change = events.ClassChanged(
                 number,
                 name=None if clean == book.names[number] else clean,
-                description=None if told == book.descriptions.get(number, "") else told,
+                description=None if text == book.descriptions.get(number, "") else text,
                 key=key,
                 colour=shade,
             )

@@ -25,7 +25,7 @@ class Arriving:
 
     coming: int = 0  # known items that are not in the pool yet
     joined: int = 0  # items that have joined since the start
-    told: str = ""  # the problem with the source, if any
+    problem: str = ""  # the problem with the source, if any
 
 
 def join(

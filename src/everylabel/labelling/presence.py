@@ -53,11 +53,11 @@ class Presence:
             mine = tab
             if not named and not ask and len(people) == 1:
                 mine = tab._replace(person=next(iter(people)))
-            told = {"person": mine.person, "elsewhere": self._elsewhere(mine), "guest": self._guest(people)}
+            reply = {"person": mine.person, "elsewhere": self._elsewhere(mine), "guest": self._guest(people)}
             if not ask or tab.id in self._tabs:  # a page that was open alone may continue
                 _put(self._tabs, tab.id, (mine, self._clock()))
                 _put(self._people, mine.person, None)
-            return {"ask": ask, **told}
+            return {"ask": ask, **reply}
 
         return self._desk.read(look)
 

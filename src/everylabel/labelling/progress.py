@@ -61,9 +61,9 @@ class NetworkState:
         if self.why_frozen:
             return f"The network stays as it is. {self.why_frozen}"
         if state.settings["network"] == "frozen":
-            return "The network stays as it is: that is switched off in the settings."
+            return "The network stays as it is: fine-tuning is switched off in the settings."
         if self.share is not None:
-            return f"Learning to read your items: {self.share:.0%}. You can go on labelling."
+            return f"Fine-tuning the network: {self.share:.0%}. You can continue labelling."
         if self.error:
             return f"The last attempt to fine-tune the network failed: {self.error}"
         if self.asks and state.settings["network"] == "auto":
@@ -89,8 +89,8 @@ def accuracy(state: State) -> dict[str, Any]:
         figures |= {"commonest": None, "share": None}
     better = None if known is None else (known.estimate or 0.0) > (known.share or 0.0)
     missing = {"needed": max(0, FEWEST - checks), "unanswered": state.tally.unanswered}
-    told = checks if known is None else known.checks  # from the same moment as the labels
-    return {"checks": told, **missing, **figures, "better": better}
+    n_checks = checks if known is None else known.checks  # from the same moment as the labels
+    return {"checks": n_checks, **missing, **figures, "better": better}
 
 
 def curve(state: State) -> list[dict[str, Any]]:
@@ -258,8 +258,8 @@ def finished(state: State) -> dict[str, Any] | None:
     if not state.finished:
         return None
     kept = state.promise if state.promise is not None and state.promise.kept else Promise()
-    told = {name: getattr(kept, name) for name in ("rate", "confidence", "confirmed", "wrong")}
-    return {"items": sum(state.by_model(i) is not None for i in state.finished), "of": kept.items, **told}
+    promised = {name: getattr(kept, name) for name in ("rate", "confidence", "confirmed", "wrong")}
+    return {"items": sum(state.by_model(i) is not None for i in state.finished), "of": kept.items, **promised}
 
 
 def finishing(state: State) -> dict[str, Any] | None:
@@ -296,11 +296,11 @@ def test_set(state: State, tested: Mapping[str, Any] | None) -> dict[str, Any] |
 def names(on: bool, hold: bool, used: bool) -> dict[str, Any]:
     """Return whether class names teach, and a sentence about it."""
     if on and not hold:
-        sentence = "The class names are of no use here: the answers do not fit them. They are left aside."
+        sentence = "The class names are ignored, because the answers do not fit them."
     elif on:
-        sentence = "The model starts from the class names, and believes them as long as the answers fit."
+        sentence = "The model starts from the class names and uses them as long as the answers fit."
     else:
-        sentence = "The model does not look at the class names: that is switched off in the settings."
+        sentence = "The model ignores the class names: they are switched off in the settings."
     return {"on": on, "hold": hold, "used": used, "sentence": sentence}
 
 
@@ -353,10 +353,10 @@ def disputed(state: State, limit: int) -> list[dict[str, Any]]:
 
 def answers_to(state: State, item: int) -> list[dict[str, Any]]:
     """Return each person's answer to an item; None is "cannot tell"."""
-    return told(state.answers.get(item, []))
+    return listed_answers(state.answers.get(item, []))
 
 
-def told(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+def listed_answers(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """Return each person's answer as a reply; None is "cannot tell"."""
     return [
         {"person": answer.person, "class": None if answer.value == CANNOT_TELL else in_reply(answer.value)}

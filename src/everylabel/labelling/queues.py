@@ -89,7 +89,7 @@ def queue(look: Look, asked: Asked) -> list[Found]:
     check_choice(asked.name, "queue", list(QUEUES))
     if missing(asked):
         needs = QUEUES[asked.name].needs
-        raise EverylabelError(f"queue is {asked.name!r} without {needs}; expected which {needs} it is of")
+        raise EverylabelError(f"queue is {asked.name!r} without {needs}; expected a {needs}")
     return QUEUES[asked.name].find(look, asked)
 
 
@@ -225,8 +225,8 @@ QUEUES = {
     "more": Queue("Find more", "Items that may be of a class, even if it is not predicted", "class", _more),
     "like": Queue("Most alike", "Items most similar to this one", "item", _like),
     "suspect": Queue("Suspect labels", "Labels that are likely wrong", "class if any", _suspect),
-    "disputed": Queue("Disputed", "People disagree, or their answers and the model do", "", _disputed),
-    "cannot_tell": Queue("Cannot tell", "Items that nobody could tell", "", _cannot_tell),
+    "disputed": Queue("Disputed", "Items on which people, or people and the model, disagree", "", _disputed),
+    "cannot_tell": Queue("Cannot tell", 'Items answered "cannot tell"', "", _cannot_tell),
 }
 
 

@@ -128,7 +128,7 @@ class Service:
 
         def answer(i: int) -> events.NoneOfThese:
             if not self.state.book.order:
-                raise Refused(409, "no_classes", "there is no class yet that could not fit; add one first")
+                raise Refused(409, "no_classes", "there are no classes yet; add one first")
             return events.NoneOfThese(item, **self._before(person, i))
 
         return self._answer(person, item, key, same, answer)
@@ -261,14 +261,16 @@ class Service:
         """Refuse to rule out a class for an item that the person has labelled, or its last possible class."""
         state, name = self.state, self.state.classes[number]
         if state.answer_of(i, person) not in (None, CANNOT_TELL):
-            what = f"{person} has said what item {state.ids[i]!r} is"
+            what = f"{person} has given item {state.ids[i]!r} a class"
             raise Refused(409, "answered", f"{what}; give another class, or take that back first")
         gone = state.ruled_out(i, person)
         if number in gone:
             raise Refused(409, "ruled_out", f"{person} has ruled out {name!r} for this item before")
         if set(state.book.order) <= {*gone, number}:
             raise Refused(
-                409, "last_class", f"{name!r} is the last class left; say none of these, or add one that fits"
+                409,
+                "last_class",
+                f"{name!r} is the only class that is not ruled out; answer none of these, or add a class",
             )
 
     def _checked(self, person: str, i: int) -> bool:
@@ -292,7 +294,7 @@ class Service:
             raise Refused(
                 409,
                 "leased",
-                f"item {self.state.ids[item]!r} is with {holder} now; nothing was saved, ask for another",
+                f"item {self.state.ids[item]!r} is leased to {holder}; nothing was saved, ask for another",
             )
 
 
@@ -337,7 +339,9 @@ def label_many(
             chosen = [item for item in wanted if item not in left_out]
             if not chosen:
                 raise Refused(
-                    409, "leased", "all of these are with others now, or of the test set; nothing was saved"
+                    409,
+                    "leased",
+                    "all of these are leased to others or belong to the test set; nothing was saved",
                 )
             bulk = state.seq + 1
             bodies = [given_to(item, number, bulk) for item in chosen]
@@ -345,8 +349,8 @@ def label_many(
             sent = made[0]
         given = state.bulks[_bulk(sent)]
         desk.ask_for(person)
-        told = {"labelled": len(given), "left_out": left_out}
-        return lambda: {**service.views.reply(person, given[-1]), "bulk": told}
+        counts = {"labelled": len(given), "left_out": left_out}
+        return lambda: {**service.views.reply(person, given[-1]), "bulk": counts}
 
     return desk.submit(command)
 
@@ -429,7 +433,7 @@ def suggest(
         fresh = {item: one for item, one in all_said.items() if before.get(item) != one}
         if fresh:
             service.desk.emit(person, events.Suggested(source, *suggested_fields(fresh)))
-        told = {"new": len(fresh), "suggestions": len({*before, *all_said})}
-        return lambda: told | {"repeated": len(said) - len(all_said), "added_classes": new}
+        counts = {"new": len(fresh), "suggestions": len({*before, *all_said})}
+        return lambda: counts | {"repeated": len(said) - len(all_said), "added_classes": new}
 
     return service.desk.submit(command)

@@ -35,15 +35,15 @@ from everylabel.selection.pool import Where
 from everylabel.selection.pool.sparse import all_but
 
 STRATEGIES = {
-    "herding": "Coverage: recommended. Asks about unsure items that stand for many no label has reached.",
-    "lookahead": "Look ahead: asks what would most reduce the expected errors. For many classes.",
-    "margin": "Margin: asks where the two best guesses are closest. Fast, good once the model is fair.",
+    "herding": "Coverage: recommended. Asks about uncertain items that are similar to many unlabelled ones.",
+    "lookahead": "Look ahead: asks where a label would reduce expected errors most. For many classes.",
+    "margin": "Margin: asks where the two best guesses are closest. Fast; for later stages.",
     "entropy": "Entropy: asks where the model is most unsure over all classes.",
     "least_confident": "Least confident: asks where even the best guess is unlikely.",
-    "badge": "Unsure and different: unsure ones that differ from each other.",
+    "badge": "Uncertain and different: uncertain items that differ from each other.",
     "typiclust": "Typical: the most typical of each group without a label. Good for the first labels.",
     REVIEW: "Review: asks about given labels that are probably wrong, the most probable first.",
-    "random": "Random: no choice at all; the fair baseline, and the right one for a test set.",
+    "random": "Random: draws items at random; the baseline.",
 }
 assert set(STRATEGIES) - {REVIEW} <= {strategy["name"] for strategy in known_strategies()}
 OFFERED = [name for name in STRATEGIES if name != REVIEW]  # in any project
@@ -364,7 +364,7 @@ class Views:
         item = self.state.position.get(event.body.item)  # None: its row was removed
         if item is not None and not isinstance(event.body, Skip | Not):
             said = self.state.meanwhile(item, event.seq)
-        return {**self.reply(event.person, event.seq), "meanwhile": progress.told(said)}
+        return {**self.reply(event.person, event.seq), "meanwhile": progress.listed_answers(said)}
 
     def figures(self, person: str, predicted: list[int] | None = None) -> Reply:
         """Return the figures beside the page, without the curve; shared ones are computed once per round."""
@@ -397,8 +397,8 @@ class Views:
         if found is None:
             return None
         enough = found.checks >= FEWEST
-        told = found.wrong._asdict() if enough else dict.fromkeys(Interval._fields)
-        return {"labels": len(found.items), "checks": found.checks, "needed": FEWEST, **told}
+        interval = found.wrong._asdict() if enough else dict.fromkeys(Interval._fields)
+        return {"labels": len(found.items), "checks": found.checks, "needed": FEWEST, **interval}
 
     def _network(self) -> Reply | None:
         """Return the progress of fine-tuning the encoder; None if the server does not fine-tune."""

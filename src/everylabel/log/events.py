@@ -198,7 +198,7 @@ class Promise(_Kind, frozen=True, tag="promise"):
 
     rate: float | None = None
     confidence: float = 0.95
-    kept: bool = False  # the model has labelled: so many items, of which people have confirmed some
+    kept: bool = False  # the model has labelled the items, after people confirmed some of them
     items: int = 0
     confirmed: int = 0
     wrong: int = 0

@@ -113,7 +113,7 @@ def find_damage(rows: Iterable[Row], head: Head | None, start: Head = BEGIN) -> 
         return other
     for row in rows:
         if not fits(chain, row):
-            return f"event {row.seq} is not what was written; the {n:,} events before it are whole"
+            return f"event {row.seq} does not fit the hash chain; the {n:,} events before it are whole"
         n, last, chain = n + 1, row.seq, row.chain or ""
         if last == head.seq and chain != head.chain:
             return other
@@ -129,4 +129,4 @@ def find_other_items(text: str | None, head: Head | None) -> str | None:
     noted = "" if text is None else digest(text)
     if head is None or noted == head.items:
         return None
-    return "the stored source is not what was written; the events are not affected"
+    return "the stored source was changed; the events are not affected"

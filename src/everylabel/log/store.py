@@ -68,12 +68,12 @@ class Store:
 
     Attributes
     ----------
-    told : a note for the person who opened it, or ""
+    note : a note for the person who opened it, or ""
     shown : its place in quotes, without a password
     """
 
     def __init__(self, where: str | Path, project: str, *, write: bool = True) -> None:
-        self.where, self.project, self.told = str(where), project, ""
+        self.where, self.project, self.note = str(where), project, ""
         self._path = None if "://" in self.where else Path(where)
         self._timeout = ReadTimeout()
         self._mutex = threading.RLock()  # writers of this process
@@ -344,7 +344,7 @@ class Store:
             raise StoreError(f"store {self.shown} is open for reading only")
 
     def _check_files(self, then: str) -> None:
-        """Raise if the file is no longer there: SQLite would go on without an error."""
+        """Raise if the file is no longer there: SQLite would continue without an error."""
         for noted, now in zip(self._files, file_ids(self._path), strict=True):
             if noted not in (None, now):
                 what = "was deleted or moved" if now is None else "was replaced"
@@ -380,7 +380,7 @@ class Store:
         with self._engine.begin() as connection:
             head = tables.add_chain(connection, self.project)
         if head.seq:
-            self.told = (
+            self.note = (
                 f"the log is from an earlier version: its {head.seq:,} events are chained now, so that "
                 "damage is found; earlier versions of everylabel no longer open it"
             )

@@ -288,7 +288,7 @@ class ActiveLearner:
         """Retrain the network on all labels, and recompute features and posterior."""
         begin = time.perf_counter()
         idx, labels = self._known()
-        told = self.network.fit(idx, labels, self.seed + len(labels))
+        fitted = self.network.fit(idx, labels, self.seed + len(labels))
         self._trained_on = len(labels)
         self._rebuild()
         row: dict[str, Any] = {
@@ -296,7 +296,7 @@ class ActiveLearner:
             "labels": len(labels),
             "seconds": round(time.perf_counter() - begin, 3),
             "guessed": round(float(np.mean(self._guesses)), 4) if self._guesses else None,
-            **told,
+            **fitted,
         }
         if self.test is not None:
             truth = np.array([self._number(label) for label in self.test[1]])
@@ -340,7 +340,7 @@ class ActiveLearner:
             pool = json.loads((folder / TEXTS).read_text()) if pool is None else pool
         elif model is None or pool is None:
             raise EverylabelError(
-                "model or pool is None; expected those of the run, which its folder has not"
+                "model or pool is None; expected those of the run: its folder does not contain them"
             )
         learner = cls(model, pool, **{**run["options"], **options})
         if isinstance(learner.network, _ModuleNetwork):
@@ -357,11 +357,11 @@ class ActiveLearner:
     def _replay(self, text: str) -> None:
         """Learn the labels of a file."""
         events = [json.loads(line) for line in text.splitlines()]
-        told = [event for event in events if event["label"] is not None]
-        self.labels = {event["item"]: event["label"] for event in told[: self._trained_on]}
+        labelled = [event for event in events if event["label"] is not None]
+        self.labels = {event["item"]: event["label"] for event in labelled[: self._trained_on]}
         self.skipped = {event["item"] for event in events if event["label"] is None}
         self._rebuild()
-        for event in told[self._trained_on :]:
+        for event in labelled[self._trained_on :]:
             self.pool.add(event["item"], event["label"])
             self.labels[event["item"]] = event["label"]
             self._guesses.append(bool(event["guessed"]))

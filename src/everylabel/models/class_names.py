@@ -90,8 +90,8 @@ def name_rows(
     rows = known.rows(np.asarray(order, object))
     if rows is None:
         raise EverylabelError(
-            f"names has vectors of {listed([str(name) for name in order])}, which do not tell classes apart; "
-            "expected at least two classes in `classes` whose vectors differ"
+            f"names has vectors of {listed([str(name) for name in order])}, which do not "
+            "distinguish classes; expected at least two classes in `classes` whose vectors differ"
         )
     return rows
 
@@ -108,8 +108,7 @@ class ClassNames(NamedTuple):
         if around is None:
             if not len(X):
                 raise EverylabelError(
-                    "names come without an instance, labelled or not, that tells where they lie; expected "
-                    "some: unlabelled=pool"
+                    "names come without any instance to place them among; expected some: unlabelled=pool"
                 )
             center = X.mean(axis=0)
             spread = float(np.sqrt(np.mean(np.sum((X - center) ** 2, axis=1))))

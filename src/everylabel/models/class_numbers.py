@@ -42,7 +42,7 @@ def check_known(y: np.ndarray, classes: np.ndarray) -> None:
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise EverylabelError(
-            f"y holds labels that are not in classes: {unknown[:5].tolist()}; expected labels out of them"
+            f"y holds labels that are not in classes: {unknown[:5].tolist()}; expected labels from classes"
         )
 
 

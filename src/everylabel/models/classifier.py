@@ -44,8 +44,8 @@ from everylabel.models.scaling import (
     Scaling,
     fit_pool_scaling,
     no_scaling,
+    scaling_if_spread,
     suited_precision,
-    told_scaling,
     unshifted,
 )
 from everylabel.models.thresholds import thresholds
@@ -109,7 +109,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     --------
     >>> names = np.array(["even", "odd"])[y % 2]
     >>> clf = el.LaplaceClassifier().fit(x[:100], names[:100])
-    >>> clf = clf.partial_fit(x[100:110], names[100:110])  # label by label, as if trained anew
+    >>> clf = clf.partial_fit(x[100:110], names[100:110])  # label by label, equals retraining
     >>> clf = clf.forget(x[[105]], names[[105]])  # as if it had never been
     >>> bool(clf.score(x[1000:], names[1000:]) > 0.8)
     True
@@ -119,7 +119,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     matrix_: np.ndarray | None = None  # estimators pickled by older versions have none
     names_hold_: bool = False
     names_: ClassNames | None = None
-    _untold: bool = False  # the first labels were too few, or too similar, to determine the scaling
+    _scaling_pending: bool = False  # the first labels were too few, or too similar, to determine the scaling
     _asked_at: int = 0  # number of labels when the names were last tested
     _taught: list[Examples]
     _first_classes: np.ndarray
@@ -234,8 +234,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         if classes is not None and not several:
             check_known(y, named if first else np.union1d(named, self.classes_))
         if first:
-            told = None if names is None else ClassNames.of(names, X)
-            self._start(X, y, weights, named, None, told)
+            taught_names = None if names is None else ClassNames.of(names, X)
+            self._start(X, y, weights, named, None, taught_names)
         else:
             self._learn(X, y, weights, named, names)
             if classes is not None or names is not None:
@@ -259,7 +259,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         direct = self._updates_exactly()
         if not len(keep if direct else first):
             raise EverylabelError(
-                "X and y are all that fit was given; expected to leave at least one label: call fit anew"
+                "X and y are all labels of the classifier; expected to keep at least one: call fit again"
             )
         if direct:
             parts = [first, later] if len(first) and len(later) else [keep]
@@ -268,8 +268,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             return self
         again = clone(self)
         again.from_pool_ = self.from_pool_
-        told = self.from_pool_ or self.matrix_ is not None  # the scaling does not come from the labels
-        scaling = self._scaling if told else None
+        from_pool = self.from_pool_ or self.matrix_ is not None  # the scaling does not come from the labels
+        scaling = self._scaling if from_pool else None
         start = self.classes_ if self._several else self._first_classes  # rows have one column per class
         again._start(*rows(taught, first), start, scaling, self.names_)
         known = self.classes_
@@ -277,12 +277,12 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             named = np.union1d(self._declared, taught[1][later]) if len(self._declared) else taught[1][later]
             known = self.classes_[np.isin(self.classes_, named)]
         given = [keep[(keep >= begin) & (keep < end)] for begin, end in pairwise(ends)]
-        parted = [rows(taught, at) for at in given if len(at)]
-        for some in again._until_told(parted):
+        parts = [rows(taught, at) for at in given if len(at)]
+        for some in again._split_at_scaling(parts):
             again._learn(*some, known)
-        again._taught = [again._taught[0], *parted]  # as given: they may be taken back later, too
-        told_apart = ("posterior_", "classes_", "center_", "scale_", "matrix_", "_untold", "_taught")
-        for name in (*told_apart, "names_hold_", "names_", "_asked_at"):
+        again._taught = [again._taught[0], *parts]  # as given: they may be taken back later, too
+        fitted = ("posterior_", "classes_", "center_", "scale_", "matrix_", "_scaling_pending", "_taught")
+        for name in (*fitted, "names_hold_", "names_", "_asked_at"):
             setattr(self, name, getattr(again, name))
         return self
 
@@ -317,7 +317,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if not self._several:
             raise AttributeError(
-                "thresholds_ are of several classes per item; the classifier learned one each"
+                "thresholds_ exist only with several classes per item; this classifier has one class per item"
             )
         if self._found is None or self._found[0] is not self.posterior_:
             self._found = self.posterior_, self._thresholds()
@@ -338,7 +338,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         """
         X, y, weights = self.examples_
         if not len(y):
-            raise EverylabelError("the classifier has kept no labels; expected one that was fitted on some")
+            raise EverylabelError("the classifier has no labels; expected a fitted one")
         trained = copy(self)
         trained._train(X, y, weights, self.classes_)
         rows = np.asarray(leave_one_out(trained.posterior_))[-len(y) :]  # rows of class names come first
@@ -362,10 +362,10 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         if binary and len(classes) != 2:
             raise EverylabelError(f"y holds {len(classes)} class(es); expected 2 with likelihood='binary'")
         self._check_parameters()
-        self.names_, self._untold = names, False
+        self.names_, self._scaling_pending = names, False
         if scaling is None and self.scale_features:
-            scaling = self._told(X, y, weights)
-            self._untold = scaling is None
+            scaling = self._labelled_scaling(X, y, weights)
+            self._scaling_pending = scaling is None
         if scaling is None:
             scaling = unshifted(X, weights) if self.scale_features else no_scaling(X.shape[1])
         self.center_, self.scale_, self.matrix_ = scaling
@@ -515,29 +515,29 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             posterior = update(posterior, self._scaling(X), labels, self.update, step_size, weights=weights)
             self.classes_, self.posterior_ = classes, posterior
         self._taught.append(now)
-        told = self._told_later(self._taught) if self._untold else None
-        if told is not None:
-            (self.center_, self.scale_, self.matrix_), self._untold = told, False
+        scaling = self._later_scaling(self._taught) if self._scaling_pending else None
+        if scaling is not None:
+            (self.center_, self.scale_, self.matrix_), self._scaling_pending = scaling, False
             self._train(*joined(self._taught), self.classes_)
         elif self._updates_exactly() and _count(self._taught) >= ASK_AGAIN * self._asked_at:
             self._ask_names()
 
-    def _told(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Scaling | None:
+    def _labelled_scaling(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Scaling | None:
         """Return the scaling of labelled instances; None if they do not determine it."""
-        return told_scaling(X, weights, several=len(np.unique(y[weights > 0])) > 1)
+        return scaling_if_spread(X, weights, several=len(np.unique(y[weights > 0])) > 1)
 
-    def _told_later(self, taught: list[Examples]) -> Scaling | None:
+    def _later_scaling(self, taught: list[Examples]) -> Scaling | None:
         """Return the scaling by later instances if the first did not determine it; None while too few."""
         if sum(np.sum(weights) for _, _, weights in taught) < ENOUGH:
             return None
-        return self._told(*joined(taught))
+        return self._labelled_scaling(*joined(taught))
 
-    def _until_told(self, later: list[Examples]) -> list[Examples]:
+    def _split_at_scaling(self, later: list[Examples]) -> list[Examples]:
         """Return later examples as one part, or as two: those that determined the scaling, and the rest."""
         at = 0
-        if self._untold:
-            told = (i for i in range(1, len(later)) if self._told_later([*self._taught, *later[:i]]))
-            at = next(told, 0)
+        if self._scaling_pending:
+            enough = (i for i in range(1, len(later)) if self._later_scaling([*self._taught, *later[:i]]))
+            at = next(enough, 0)
         return [joined(some) for some in (later[:at], later[at:]) if some]
 
     @property

@@ -94,7 +94,7 @@ def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str])
     arrays |= {"center": classifier.center_, "scale": np.array(classifier.scale_), "labels": names}
     arrays |= {} if classifier.matrix_ is None else {"matrix": classifier.matrix_}
     arrays |= _name_arrays(classifier)
-    header |= {"names_hold": classifier.names_hold_, "untold": classifier._untold}
+    header |= {"names_hold": classifier.names_hold_, "untold": classifier._scaling_pending}
     write_file(Path(path), header, arrays, follow=True)
 
 
@@ -117,7 +117,7 @@ def load_classifier(path: str | os.PathLike[str]) -> LaplaceClassifier:
         scaling = Scaling(arrays["center"], float(arrays["scale"]), arrays.get("matrix"))
         _check_scaling(scaling)
         classifier = as_classifier(posterior, scaling, arrays["labels"], from_pool=from_pool, **parameters)
-        classifier._untold = bool(header.get("untold", False))  # missing in older files
+        classifier._scaling_pending = bool(header.get("untold", False))  # missing in older files
         names = _names(arrays, scaling)
         return classifier if names is None else with_names(classifier, names, bool(header["names_hold"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:

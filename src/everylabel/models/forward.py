@@ -131,7 +131,7 @@ def _split(data: Any, size: int) -> Iterable[Any]:
         parts = list(_split(inputs, size))
         n = count(inputs)
         if n and len(labels) != n:
-            raise EverylabelError(f"data has {n} inputs and {len(labels)} labels; expected as many of each")
+            raise EverylabelError(f"data has {n} inputs and {len(labels)} labels; expected the same number")
         return ((part, labels[at * size : (at + 1) * size]) for at, part in enumerate(parts))
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         return data

@@ -210,12 +210,12 @@ class LastLayer:
             )
         if not self._checked and later and not any(_same(logits, output) for output in tensors_of(given)):
             raise EverylabelError(
-                f"layer is {self.name!r}, after which the model runs {later[-1]!r}, and whose output is not "
+                f"layer is {self.name!r}, after which the model runs {later[-1]!r}, and its output is not "
                 f"the model's; {_pass_one(self.model)}"
             )
         if not self._is_plain and not _is_linear(self.layer, features, logits):
             raise EverylabelError(
-                f"layer {self.name!r} gives other than weights times input plus bias (or its input is "
+                f"layer {self.name!r} does not compute weights times input plus bias (or its input is "
                 "changed afterwards); expected a plain torch.nn.Linear"
             )
         self._checked = self._is_plain = True

@@ -44,8 +44,8 @@ class NameRows(NamedTuple):
 
 def phrase(name: str) -> str:
     """Return a class's name as words: card_not_working and CardNotWorking are "card not working"."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_\-/.]+", " ", name))
-    return " ".join(parted.split())
+    separated = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_\-/.]+", " ", name))
+    return " ".join(separated.split())
 
 
 def name_rows(vectors: Mapping[int, np.ndarray], scaling: Scaling) -> NameRows | None:
@@ -57,16 +57,16 @@ def name_rows(vectors: Mapping[int, np.ndarray], scaling: Scaling) -> NameRows |
     center = np.mean([part.mean(axis=0) for part in parts], axis=0)
     rows = scaling(np.concatenate(parts) - center + scaling.center)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    told = norms[:, 0] > 1e-9 * max(
+    kept = norms[:, 0] > 1e-9 * max(
         float(norms.max()), 1e-300
     )  # a name equal to the mean of all carries no information
-    if not told.any():
+    if not kept.any():
         return None
     sizes = np.array([len(part) for part in parts])
     weight = min(max(len(numbers) / 2, LIGHTEST), HEAVIEST)
     labels, weights = np.repeat(numbers, sizes), np.repeat(weight / sizes, sizes)
-    rows = POOL_NORM * rows[told] / norms[told]
-    return NameRows(rows, labels[told], weights[told])
+    rows = POOL_NORM * rows[kept] / norms[kept]
+    return NameRows(rows, labels[kept], weights[kept])
 
 
 def are_of_use(
@@ -84,8 +84,8 @@ def are_of_use(
     if labels.ndim == 1 and n_classes * (n + len(names.labels)) ** 2 > MOST_WORK:
         return _agree(names, features, labels, n_classes, prior_precision)
     plain = features, labels, np.ones(n)
-    told = _left_out(names.together_with(features, labels), n, n_classes, prior_precision)
-    return told > _left_out(plain, n, n_classes, prior_precision)
+    with_names = _left_out(names.together_with(features, labels), n, n_classes, prior_precision)
+    return with_names > _left_out(plain, n, n_classes, prior_precision)
 
 
 def _agree(

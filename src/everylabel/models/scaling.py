@@ -52,11 +52,11 @@ class Scaling(NamedTuple):
 
 def fit_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling:
     """Return the scaling of labelled instances; near copies, whose spread is unknown, are not shifted."""
-    told = told_scaling(X, weights, several)
-    return unshifted(X, weights) if told is None else told
+    found = scaling_if_spread(X, weights, several)
+    return unshifted(X, weights) if found is None else found
 
 
-def told_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling | None:
+def scaling_if_spread(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling | None:
     """Return the scaling of labelled instances; None for near copies (or a single one), which have no spread.
 
     several : the instances are of several classes, so they are not copies of one
@@ -65,7 +65,7 @@ def told_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> S
     share = weights / total if total > 0 else np.full(len(X), 1 / len(X))
     center = share @ X
     size, spread = (float(np.sqrt(share @ np.sum(part**2, axis=1))) for part in (X, X - center))
-    return Scaling(center, NORM / spread) if _tells(spread, size, total, several) else None
+    return Scaling(center, NORM / spread) if _is_spread(spread, size, total, several) else None
 
 
 def unshifted(X: np.ndarray, weights: np.ndarray) -> Scaling:
@@ -89,7 +89,7 @@ def fit_pool_scaling(pool: np.ndarray) -> Scaling:
     center = pool.mean(axis=0)
     centred = pool - center
     size, spread = (float(np.sqrt(np.mean(np.sum(part**2, axis=1)))) for part in (pool, centred))
-    if not _tells(spread, size, n, True):
+    if not _is_spread(spread, size, n, True):
         return Scaling(np.zeros(d), POOL_NORM / size if size > 0 else 1.0)
     values, vectors = _directions(centred)
     # trust in each direction; the first entry is for directions without variance
@@ -100,7 +100,7 @@ def fit_pool_scaling(pool: np.ndarray) -> Scaling:
     return Scaling(center, POOL_NORM / spread, 0.5 * (matrix + matrix.T))
 
 
-def _tells(spread: float, size: float, n: float, several: bool) -> bool:
+def _is_spread(spread: float, size: float, n: float, several: bool) -> bool:
     """Return whether instances of total weight n are spread out enough to determine center and scale."""
     return spread > (ROUNDING if several and n >= ENOUGH else TWINS) * size
 

@@ -1,1 +1,1 @@
-"""The page from Python: `everylabel.label` in a notebook or a script, beside the code that goes on."""
+"""The labelling page from Python: `everylabel.label` in a notebook or a script."""

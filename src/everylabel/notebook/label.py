@@ -1,4 +1,4 @@
-"""`label`: serve the labelling page from Python, which goes on meanwhile."""
+"""`label`: serve the labelling page from a background thread of this process."""
 
 import os
 import re
@@ -27,9 +27,9 @@ from everylabel.projects.project import ENDING, IN_MEMORY, Project, open_project
 from everylabel.web.access import is_local
 
 NAME = f"notebook{ENDING}"  # a project's folder that ends with the session
-MANY = 1000  # items from which on it is told how far their embedding is
+MANY = 1000  # items from which on progress of embedding is printed
 _sessions: WeakValueDictionary[Path | str, Session] = WeakValueDictionary()  # by folder, or notebook cell
-_OPTION = re.compile(r"(?<![^\s(:,`])--[a-z]+(?:-[a-z]+)*(?![\w/\\-]|\.\w)")  # a word of its own
+_OPTION = re.compile(r"(?<![^\s(:,`])--[a-z]+(?:-[a-z]+)*(?![\w/\\-]|\.\w)")  # a separate word
 
 
 def label(
@@ -77,10 +77,10 @@ def label(
     display: bool = True,
     height: int = HEIGHT,
 ) -> Session:
-    """Label items on a page that this process serves; Python goes on meanwhile.
+    """Serve a page for labelling items in the background, and return the session at once.
 
-    In a notebook the page is shown below the cell, elsewhere its address is printed. The model learns from
-    every click; the session has labels and model as they are at any moment.
+    A notebook shows the page below the cell; elsewhere its address is printed. The model learns from every
+    click, and the session gives access to the current labels and model.
 
     Parameters
     ----------
@@ -89,42 +89,43 @@ def label(
         polars, Arrow, a split of a Hugging Face dataset, a list of dicts); or what `everylabel label` takes:
         a file, a folder, a dataset's name.
     classes : sequence of str, mapping or str, optional
-        Names of classes, or what each means by its name, or as the command has them: comma-separated names,
-        a CSV file; the page can add others.
+        Class names; a dict from name to description; comma-separated names; or a CSV file. The page can add
+        others.
     text_column, image_column, label_column, id_column : str, optional
-        Of a table: what is labelled, labels that are there already, unique names.
+        Columns of a table: the content to label, existing labels, unique ids.
     multi_label, label_separator
-        Whether an item may have several classes, or none; between two classes of a label, ";" unless given.
+        Whether an item may have several classes, or none; the separator of classes in a label, default ";".
     show : table or list, optional
-        What is seen of each row of features.
+        The content of each row of features.
     fields : sequence of str or str, optional
         The columns shown beside an item.
     guidelines : path, optional
         A Markdown file shown beside the task.
     images_in : paths or path
-        Where images of a file may lie, besides its folder; of what is in memory on this machine alone, any.
+        Folders, besides the source's own, from which images may be shown. A source in memory may use any
+        folder if only this machine sees the page.
     model, trust_model_code
-        What embeds the items, as in `everylabel.embed`.
+        The encoder, as in `everylabel.embed`.
     strategy, names_prior, network, check_every, annotators_per_item, lease_seconds, test, tester, layout
         As the options of `everylabel label`; see docs/labelling.md.
     folder : path, optional
-        Where labels and features are kept, to go on another time. Unless given, they are in a temporary
-        folder that is gone with the session; what the session has of them stays until Python ends.
+        Folder for labels and features, to continue another time. By default they are in a temporary folder
+        that is deleted when the session stops; the session object keeps its data until Python ends.
     store, accept_changes, confirm_labels, watch, encoding, long_rows
         As the options of `everylabel label`.
     suggestions : table or path, optional
         Classes by a source that is not fully trusted, such as a language model: columns id (or text), label,
-        and maybe score (0 to 1) and source. The model trusts it as far as labels bear it out.
+        and optionally score (0 to 1) and source. The model trusts it as far as labels confirm it.
     suggestion_column, suggestion_score_column, suggestion_source_column : str, optional
         The same in columns of the source itself.
     review : bool
         The labels of `label_column` are not fully trusted: the page asks about likely errors first.
     host, port, token, look_token
-        Where the page is: on this machine alone, at any port that is free, unless told otherwise.
+        Address and tokens of the page; default: this machine only, any free port.
     browser : bool
         Open the page in a browser.
     display, height
-        Whether to show it at once, and how high.
+        Whether to show the page at once, and its height.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def label(
         again = [key for key in (kept, _cell()) if key is not None]
         for earlier in [_sessions[key] for key in again if key in _sessions]:
             if earlier.running:
-                _note(f"the session at {earlier.address} is stopped: this one takes its place")
+                _note(f"the session at {earlier.address} is stopped: this one replaces it")
             earlier.stop()
         try:
             project = _opened(source, in_memory, replace(options, folder=place))
@@ -194,14 +195,16 @@ def label(
     session = Session(Source(source, label_column), background, kept, tidy, height)
     _sessions.update(dict.fromkeys(again, session))
     if kept is None and store is None:
-        _note("labels are in a temporary folder, gone when Python ends; folder='NAME.everylabel' keeps them")
+        _note(
+            "labels are in a temporary folder, deleted when Python ends; folder='NAME.everylabel' keeps them"
+        )
     if display:
         show_session(session)
     return session
 
 
 def _cell() -> str | None:
-    """Return what names the notebook's cell that is run; None elsewhere."""
+    """Return an id of the running notebook cell; None elsewhere."""
     kernel: Any = getattr(shell(), "kernel", None)
     about = kernel.get_parent() if hasattr(kernel, "get_parent") else {}
     found = about.get("metadata", {}).get("cellId")
@@ -218,7 +221,7 @@ def _place(source: Any, folder: str | os.PathLike[str] | None) -> tuple[Path | N
     if isinstance(source, str | os.PathLike):
         beside = Path(f"{Path(source).absolute()}{ENDING}")
         if remembered(beside) is not None:  # `everylabel label` made it, or folder= did
-            _note(f"goes on in the project beside it, {beside.name}")
+            _note(f"continues in the project beside it, {beside.name}")
             return beside, lambda: None, beside
     temporary = Path(tempfile.mkdtemp(prefix="everylabel-"))  # nobody else's
     return temporary / NAME, partial(shutil.rmtree, temporary, ignore_errors=True), None
@@ -246,15 +249,15 @@ def _anywhere(allowed: bool) -> list[Path]:
 
 def _progress() -> Any:
     """Return a function that prints the progress of embedding, in tenths."""
-    told: set[int] = set()
+    shown: set[int] = set()
 
-    def tell(done: int, total: int) -> None:
+    def show_progress(done: int, total: int) -> None:
         share = 10 * done // max(1, total)
-        if total > MANY and share not in told:
-            told.add(share)
+        if total > MANY and share not in shown:
+            shown.add(share)
             print(f"embedding: {done:,} of {total:,}", flush=True)
 
-    return tell
+    return show_progress
 
 
 def _note(text: str) -> None:
@@ -285,9 +288,9 @@ def classes_of(given: Any, encoding: str | None) -> ClassList:
     if given is None or isinstance(given, str):
         return class_list(given, encoding)
     names = list(given) if isinstance(given, Iterable) else [given]
-    told = list(given.values()) if isinstance(given, Mapping) else []
-    _check_strings("classes", [*names, *told])
-    return ClassList(names, dict(zip(names, told, strict=True)) if told else {}, {})
+    descriptions = list(given.values()) if isinstance(given, Mapping) else []
+    _check_strings("classes", [*names, *descriptions])
+    return ClassList(names, dict(zip(names, descriptions, strict=True)) if descriptions else {}, {})
 
 
 def fields_of(given: Any) -> list[str] | None:

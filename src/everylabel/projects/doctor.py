@@ -18,7 +18,7 @@ from everylabel.projects.labelled import STORE
 from everylabel.projects.project import ENDING, located
 
 NOTHING = (
-    "nothing of the log can be read: put a backup in its place (`everylabel backup` makes them), or look for "
+    "the log cannot be read: replace it with a backup (`everylabel backup` makes them), or look for "
     "an older copy of the file"
 )
 

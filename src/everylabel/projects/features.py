@@ -73,7 +73,7 @@ def features_of(
     """Return features of the items: from the folder if they match the model and the content, else embedded.
 
     TF-IDF and pixels are fitted again for another column, and for different items that nobody has labelled
-    (`Items.anew`).
+    (`Items.replaced`).
     """
     n, kind, model = len(items), items.kind, options.model
     changed = [str(place / FEATURES) for place in (folder, folder / NEXT) if _is_changed(place)]
@@ -88,7 +88,7 @@ def features_of(
     place = folder if before is None else make_folder(folder / NEXT)
     for name in (RECORD, DIGESTS, FEATURES, EMBEDDER):  # these are written again below
         (place / name).unlink(missing_ok=True)
-    forget = before is not None and items.anew and before["fitted_on"]
+    forget = before is not None and items.replaced and before["fitted_on"]
     kept_rows = None if before is None or forget else _kept_rows(folder, before, what)
     later, fitted_on = Pieces(folder, kind, model).read(), 0
     if before is not None and kept_rows is not None:
@@ -104,8 +104,8 @@ def features_of(
         rows = _embedded(kind, model, trust, progress, items.items, **files)
         fitted_on = n if is_fit(place) else 0
     found = _recorded(items, what, place, folder, rows, fitted_on)
-    told = [f"{path!r} was not what was written: the features were embedded again" for path in changed]
-    return found._replace(notes=(*told, *found.notes))
+    notes = [f"{path!r} had changed on disk: the items were embedded again" for path in changed]
+    return found._replace(notes=(*notes, *found.notes))
 
 
 def kept_items(folder: Path, options: Options) -> Items | None:
@@ -252,7 +252,7 @@ def _grown(fitted_on: int, n: int, folder: Path) -> tuple[str, ...]:
     if not fitted_on or n <= GROWN * fitted_on:
         return ()
     return (
-        f"{n:,} items are embedded by what was learned from the first {fitted_on:,}; to learn from all, "
+        f"{n:,} items are embedded by an encoder fitted on the first {fitted_on:,}; to fit it on all, "
         f"remove {str(folder / EMBEDDER)!r} and start again",
     )
 

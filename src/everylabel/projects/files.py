@@ -54,7 +54,7 @@ def check_own_files(folder: Path) -> None:
             odd = sorted(entry.path for entry in entries if not _is_own(entry))
         if odd:
             raise EverylabelError(
-                f"{odd[0]!r} is a link or no plain file, and in a project's folder would be written through; "
+                f"{odd[0]!r} is a link or no plain file, which everylabel would write through; "
                 "expected plain files only: if it is yours put the file itself there, else remove it"
             )
 
@@ -207,8 +207,8 @@ def check_fit(place: Path, record: dict[str, Any]) -> None:
     """Refuse a fitted embedder that has changed since it was written."""
     if not is_as_written(place, record, EMBEDDER):
         raise EverylabelError(
-            f"path {str(place / EMBEDDER)!r} is not what was written: it is damaged; put it back from a "
-            "copy, or remove it: then the features are learned anew from all items"
+            f"path {str(place / EMBEDDER)!r} has changed on disk: it is damaged; put it back from a "
+            "copy, or remove it: the features are then learned again from all items"
         )
 
 
@@ -221,11 +221,11 @@ def find_changed(folder: Path) -> list[str]:
         return [f"{str(folder / RECORD)!r} is damaged: the next start embeds the items again"]
     found = []
     if not is_as_written(folder, record, FEATURES):
-        found.append(f"{str(folder / FEATURES)!r} is not what was written: the next start embeds them again")
+        found.append(f"{str(folder / FEATURES)!r} has changed on disk: the next start embeds them again")
     if record["fitted_on"] and not is_as_written(folder, record, EMBEDDER):
         found.append(
-            f"{str(folder / EMBEDDER)!r} is not what was written: put it back from a copy, or remove it, and "
-            "the features are learned anew"
+            f"{str(folder / EMBEDDER)!r} has changed on disk: restore it from a copy, or remove it "
+            "to learn the features again"
         )
     return found
 

@@ -61,10 +61,10 @@ def check_labelled(
         items = with_sent(items, sent, now.options.text_column)
         change = compare(known, items)
         reads = needed and not change.others  # rows of shards cannot be matched if they changed
-        told = change.check(now.source, accept or reads, cause, unlabelled=not said)
-        if needed and told is not None:  # otherwise `open_log` reports it
-            items = replace(items, notes=(*items.notes, told))
-        return replace(items, ids=change.keys, anew=not (said or change.only_appended))
+        note = change.check(now.source, accept or reads, cause, unlabelled=not said)
+        if needed and note is not None:  # otherwise `open_log` reports it
+            items = replace(items, notes=(*items.notes, note))
+        return replace(items, ids=change.keys, replaced=not (said or change.only_appended))
 
     return check
 
@@ -92,8 +92,8 @@ def _check_log_there(place: str, name: str, noted: str, without: str) -> None:
         there = "://" in place or Path(place).exists()
         what = "is another one" if found else "holds nothing of this project" if there else "is gone"
         raise EverylabelError(
-            f"the log {place.split('@')[-1]!r}, in which this project was labelled, {what}; put it back, or "
-            f"a backup of it (everylabel doctor looks what is there). To go on without its labels, {without}"
+            f"the log {place.split('@')[-1]!r}, with the labels of this project, {what}; restore it or "
+            f"a backup (everylabel doctor checks the folder). To continue without its labels, {without}"
         )
 
 
@@ -206,6 +206,6 @@ def refuse(other: Sequence[str]) -> EverylabelError:
     return EverylabelError(
         f"the features of {counted(len(other), 'item')} ({listed(list(other))}) are not those that were "
         "labelled on; expected the same numbers: was features.npy changed, or were the items embedded by "
-        "another version of the model or its library? Put the old file back, or go on with these by "
+        "another version of the model or its library? Put the old file back, or accept these with "
         "--accept-changes: labels stay, and the model learns them on the new features"
     )

@@ -121,14 +121,14 @@ def open_log(
     """
     store, confirm = options.store, options.confirm_labels
     with closing(Store(store_place(project, store), store_name(project, store))) as log:
-        if log.told:
-            note(log.told)
+        if log.note:
+            note(log.note)
         known = log.items() or Known((), ())
         change = compare(known, project)
         unlabelled = not (change.only_appended or log.holds(SAID))
-        told = change.check(project.source, options.accepts, unlabelled=unlabelled)
-        if told is not None:
-            note(told)
+        text = change.check(project.source, options.accepts, unlabelled=unlabelled)
+        if text is not None:
+            note(text)
         project = replace(project, ids=change.keys)
         column = None if project.about is None else project.about.options.label_column
         multi = project.about is not None and project.about.options.label_separator is not None
@@ -159,7 +159,7 @@ def open_log(
         if known.renewed(project) != known:  # after the events about changed items are written
             log.set_items(known.renewed(project))
         if imported:
-            rest = "" if project.here is None else "; those of items that are yet to be embedded follow"
+            rest = "" if project.here is None else "; labels of items that are still being embedded follow"
             note(f"{counted(imported, 'label')} imported{rest}")
         yield OpenLog(log, project, state)
 
@@ -238,13 +238,13 @@ def bring_up_to_date(
     suggested = _suggest(writer, proposed, suggestion_columns)
     if suggested:
         many = counted(suggested, "suggestion")
-        note(f"{many} imported; the model trusts their sources as far as labels bear them out")
+        note(f"{many} imported; the model trusts their sources as far as labels confirm them")
     held_out = to_set_aside(state, test)
     for name in held_out:
         writer.emit("", events.HeldOut(name))
     if held_out:
         many = counted(len(held_out), "item is", "items are")
-        note(f"{many} held out for testing: they are never learned from")
+        note(f"{many} held out as a test set: the model never learns from them")
     if names is not None:
         try:
             names.learn(names.missing(state))
@@ -255,8 +255,8 @@ def bring_up_to_date(
     if left:
         note(
             f"{counted(len(left), 'item has', 'items have')} other content than when labelled: "
-            f"{listed(left)}; what was said of them is set aside until they are answered again, or "
-            "--confirm-labels says that it fits"
+            f"{listed(left)}; their labels are set aside until somebody answers again, or "
+            "--confirm-labels keeps them"
         )
     return state, imported
 
@@ -336,7 +336,7 @@ def _join(
         writer.emit("", named_again(state.ids, ids, features))
     unexplained = sum(len(names) for names in other if set(changed).isdisjoint(names))
     if unexplained and state.n_answers:
-        note(f"the features of {counted(unexplained, 'item')} are others than before; labels stay")
+        note(f"the features of {counted(unexplained, 'item')} have changed; labels stay")
     before = state.position if state.joined else {}
     fresh = (
         [] if state.joined and state.ids == ids else [i for i, name in enumerate(ids) if name not in before]
@@ -415,21 +415,21 @@ def _person(name: str | None) -> str:
     return " ".join(shown.split())[:LONGEST_PERSON].strip() or IMPORTER
 
 
-def held_out_items(items: Items, told: str | None) -> int | list[str]:
+def held_out_items(items: Items, test: str | None) -> int | list[str]:
     """Return the number of test items to draw, or the ids that a column with this name marks as test."""
-    if told is None:
+    if test is None:
         return 0
-    if told.strip().isdigit():
-        return int(told)
-    if told not in items.columns:
+    if test.strip().isdigit():
+        return int(test)
+    if test not in items.columns:
         expected = listed([repr(name) for name in items.columns], 30) or "none: the source has no columns"
         raise EverylabelError(
-            f"--test is {told!r}; expected a number of items, or one of the columns: {expected}"
+            f"--test is {test!r}; expected a number of items, or one of the columns: {expected}"
         )
-    found = [name for i, name in enumerate(items.ids) if is_for_test(items, i, told)]
+    found = [name for i, name in enumerate(items.ids) if is_for_test(items, i, test)]
     if not found:
         raise EverylabelError(
-            f"--test is {told!r}, and no row there says {', '.join(SAYS_TEST)}; expected some that do"
+            f"--test is {test!r}, and no row there says {', '.join(SAYS_TEST)}; expected some that do"
         )
     return found
 

@@ -260,7 +260,7 @@ def opened_desk(
     if state.generation is not None and generation is None:
         note(
             f"the files of generation {state.generation.number} of the fine-tuned network are missing or "
-            "damaged; labelling goes on with the features of the encoder as it came"
+            "damaged; labelling continues with the frozen features"
         )
     if generation is None:
         trainer.desk = Desk(rows, store, state, names, mean)
@@ -437,8 +437,8 @@ class NetworkTrainer:
             try:
                 for line in process.stdout or ():
                     if line.startswith("{"):
-                        told = json.loads(line)
-                        self.state.share, self.state.message = told["share"], told["message"]
+                        report = json.loads(line)
+                        self.state.share, self.state.message = report["share"], report["message"]
                 code = process.wait()
             finally:
                 process.kill()

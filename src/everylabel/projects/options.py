@@ -42,7 +42,7 @@ _READING = (  # options of `open_project`
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """What to label, how, and where the page is served; None leaves a setting unchanged.
+    """The options of `everylabel label`; None leaves a setting unchanged.
 
     text_column ... long_rows : see `data.options.Options`
     classes : names, and descriptions and keys by name

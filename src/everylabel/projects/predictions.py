@@ -24,7 +24,7 @@ from everylabel.models.embedding.embed import Embedder
 from everylabel.models.names import NameRows, name_rows
 from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.features import Progress, broken_rows, embed_as
-from everylabel.projects.project import Project, left_out, told_of
+from everylabel.projects.project import Project, left_out, notes_on
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +94,9 @@ def predict(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         items = _read(project, Path(new), options)
-        notes = told_of(items)
+        notes = notes_on(items)
         features, items, left = _features(project, items, progress, embedder)
-    told = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+    warned = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if features.shape[1] != project.features.shape[1]:
         raise EverylabelError(
             f"{str(new)!r} has {features.shape[1]} features; expected {project.features.shape[1]}, as the "
@@ -104,8 +104,8 @@ def predict(
         )
     scaled = prepared.scaling(np.asarray(features, np.float64))
     probabilities = np.asarray(predict_proba(posterior, scaled, method="mean"))
-    told_all = (*notes, *left, *dict.fromkeys(told))
-    return Predicted(items, probabilities, label_set.classes, told_all, thresholds_of(posterior))
+    all_notes = (*notes, *left, *dict.fromkeys(warned))
+    return Predicted(items, probabilities, label_set.classes, all_notes, thresholds_of(posterior))
 
 
 def _read(project: Project, path: Path, options: Options) -> Items:

@@ -266,8 +266,8 @@ def open_project(
             project = _with_features(items, about, place, trust, progress, at_once)
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []
-    told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
-    notes = dict.fromkeys((*again, *told_of(items), *items.advice, *project.notes, *told))  # each once
+    warned = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
+    notes = dict.fromkeys((*again, *notes_on(items), *items.advice, *project.notes, *warned))  # each once
     project = replace(project, notes=tuple(notes))
     if keep:
         project.keep()
@@ -287,7 +287,7 @@ def located(
             )
         if before.source == IN_MEMORY:
             raise EverylabelError(
-                f"the items of {str(source)!r} were in Python's memory; expected them: go on there by "
+                f"the items of {str(source)!r} were in Python's memory; expected them again: continue with "
                 f"everylabel.label(items, folder={str(source)!r})"
             )
         options = given.or_else(before.options)
@@ -421,10 +421,10 @@ def outliers(items: Items, features: np.ndarray) -> tuple[str, ...]:
     many = counted(len(far), "row of the features is", "rows of the features are")
     named = listed([items.known_as(int(i)) for i in far])
     return (f"{many} more than {FAR:,} times as large as most: {named}; expected numbers of one scale, since "
-            "the model can hardly tell the other rows apart. Correct or remove what is wrong",)  # fmt: skip
+            "the model can hardly distinguish the other rows. Correct or remove what is wrong",)  # fmt: skip
 
 
-def told_of(items: Items) -> tuple[str, ...]:
+def notes_on(items: Items) -> tuple[str, ...]:
     """Return the notes about a source that was read, including omitted empty texts."""
     if not items.skipped:
         return items.notes

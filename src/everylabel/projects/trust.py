@@ -126,7 +126,7 @@ def _real(place: Path) -> Path | None:
 
 
 def _why(private: bool) -> str:
-    return "it would be asked for, wherever that leads" if private else "whoever labels would see it"
+    return "everylabel would contact that address" if private else "everybody who labels would see it"
 
 
 def _where(place: str) -> str:

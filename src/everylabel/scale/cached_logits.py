@@ -1,6 +1,6 @@
 """Logits and variances of a pool in shards: each step goes to all actors at once, in a few KB.
 
-An actor that dies is away, and the others go on. Once Ray has restarted it, it begins again from the
+While an actor is dead, the others continue. Once Ray has restarted it, it begins again from the
 posterior; steps that are taken meanwhile queue up behind that.
 """
 

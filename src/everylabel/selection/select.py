@@ -134,9 +134,9 @@ def select_question(
         idx = np.intersect1d(check_positions(candidates, len(pool), "candidates"), idx)
     if not len(idx):
         raise EverylabelError("pool has no instance with a class that is not answered; expected one at least")
-    told = information(pool.logits(idx), pool.variances(idx)[:, None])
-    told[~np.isnan(pool.labels[idx])] = -1.0
-    at = int(best(told.ravel(), 1)[0])
+    gain = information(pool.logits(idx), pool.variances(idx)[:, None])
+    gain[~np.isnan(pool.labels[idx])] = -1.0
+    at = int(best(gain.ravel(), 1)[0])
     return int(idx[at // pool.n_classes]), at % pool.n_classes
 
 

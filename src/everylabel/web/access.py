@@ -76,15 +76,15 @@ class Refusal(NamedTuple):
 def too_large(headers: Headers, largest: int) -> Refusal | None:
     """Return a refusal if the headers announce a body that is too large or give two lengths, else None."""
     if "content-length" in headers and "transfer-encoding" in headers:
-        told = "content-length and transfer-encoding came together; expected one"
-        return Refusal(400, "two_lengths", told)
+        message = "content-length and transfer-encoding came together; expected one"
+        return Refusal(400, "two_lengths", message)
     length = headers.get("content-length", "0")
     try:
         fits = 0 <= int(length) <= largest
     except ValueError:
         fits = False
-    told = f"content-length is {length!r:.20}; expected at most {largest:,} bytes"
-    return None if fits else Refusal(413, "too_large", told)
+    message = f"content-length is {length!r:.20}; expected at most {largest:,} bytes"
+    return None if fits else Refusal(413, "too_large", message)
 
 
 def limited(receive: Receive, largest: int) -> Receive:
@@ -131,8 +131,8 @@ class Access:
             if is_local(_host(headers)):
                 return None
             name = headers.get("host", "")
-            told = f"the request is for host {name!r:.80}; expected 127.0.0.1 or localhost"
-            return Refusal(403, "wrong_host", told)
+            message = f"the request is for host {name!r:.80}; expected 127.0.0.1 or localhost"
+            return Refusal(403, "wrong_host", message)
         return self._without_token(self.tokens, scope, headers)
 
     def _without_token(self, tokens: Tokens, scope: Scope, headers: Headers) -> Refusal | None:
@@ -141,15 +141,15 @@ class Access:
         given = _brought(scope, headers) if in_address is None else in_address
         pause = 0 if given is None else self.guesses.pause(address)
         if pause:
-            told = f"too many wrong tokens came from here; wait {pause} seconds"
-            return Refusal(429, "too_many_guesses", told, pause)
+            message = f"too many wrong tokens came from here; wait {pause} seconds"
+            return Refusal(429, "too_many_guesses", message, pause)
         right = None if given is None else tokens.may(given)
         if right is not None:
             self.guesses.right(address)
             scope.setdefault("state", {})[LOOKS] = right != "label"
             if right == "label" or scope["method"] in READING or scope["path"] in LOOKED_AT:
                 return None
-            return Refusal(403, "may_only_look", "this token may look, and change nothing")
+            return Refusal(403, "may_only_look", "this token is read-only")
         if given is not None:
             self.guesses.wrong(address, given)
         what = "the token is wrong" if in_address is not None else "a token is needed"
@@ -162,8 +162,8 @@ class Access:
                 return Refusal(415, "not_json", "content-type must be application/json")
             origin = headers.get("origin")
             if origin is not None and _place(origin) != headers.get("host"):
-                told = f"the request comes from {origin!r:.80}; expected this site"
-                return Refusal(403, "other_site", told)
+                message = f"the request comes from {origin!r:.80}; expected this site"
+                return Refusal(403, "other_site", message)
         return too_large(headers, LARGEST)
 
     def _let_in(self, scope: Scope, headers: Headers, token: str) -> Response:
@@ -177,7 +177,7 @@ class Access:
         place = escape((_page(scope) or "/") + (f"?{urlencode(rest)}" if rest else ""))
         text = (
             f'<!doctype html><title>everylabel</title><meta http-equiv="refresh" content="0; url={place}">'
-            f'<p><a href="{place}">Go on to everylabel</a></p>'
+            f'<p><a href="{place}">Continue to everylabel</a></p>'
         )
         return HTMLResponse(text, headers={**HEADERS, "set-cookie": cookie})
 

@@ -29,7 +29,7 @@ from everylabel.projects.project import left_out, with_clean_classes
 from everylabel.web.item_view import Shown
 
 logger = logging.getLogger(__name__)
-Told = Callable[[int, int], Any]  # receives rows done and rows in total
+Progress = Callable[[int, int], Any]  # receives rows done and rows in total
 EVERY = 1.0  # seconds between looks at the source, at least
 SHARE = 10  # the pause is at least this many times as long as a look takes
 
@@ -45,7 +45,7 @@ class Arrivals:
         note: Callable[[str], Any],
         test: str | None = None,
         watched: Watched | None = None,
-        progress: Told | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """Prepare without starting; call `start` to begin.
 
@@ -83,7 +83,7 @@ class Arrivals:
             self._thread.join()
         if self._waiting:
             there, waiting = len(self.desk.ids), len(self._waiting)
-            rest = "the rest follows at the next start"
+            rest = "the others follow at the next start"
             self._note(f"{there:,} of {there + waiting:,} items are embedded; {rest}")
 
     def _work(self) -> None:
@@ -106,7 +106,7 @@ class Arrivals:
                 if refusal.code != CHANGED:  # the server is stopping: the rest joins at the next start
                     return
             except Exception:  # people continue with the items that have joined
-                logger.exception("embedding in the background failed; start again to go on")
+                logger.exception("embedding in the background failed; start again to continue")
                 if self._watched is None:
                     return
                 self._closed.wait(SHARE * EVERY)
@@ -119,10 +119,10 @@ class Arrivals:
             found = self._watched.look()
             if found is not None:
                 with self._lock:
-                    self._tell(self._take(found, self._watched))
+                    self._report(self._take(found, self._watched))
         except EverylabelError as error:
             self._watched.again()
-            self._tell(f"{self._watched.path.name} cannot be read as it is now, nothing joins: {error}")
+            self._report(f"{self._watched.path.name} cannot be read as it is now, nothing joins: {error}")
 
     def piece(self) -> bool:
         """Embed a batch of queued items and add them to the pool; return whether there were any."""
@@ -139,7 +139,7 @@ class Arrivals:
             except Refused:  # the server is stopping
                 raise
             except EverylabelError as error:  # no model, a full disk
-                self._tell(f"what has come cannot be embedded now: {error}")
+                self._report(f"new items cannot be embedded now: {error}")
                 return False
             finally:
                 self._count()
@@ -258,12 +258,12 @@ class Arrivals:
         last = self._known.name(there - 1) if there else ""
         gone = () if unfinished and change.gone == (last,) else change.gone  # the last row is being written
         wrong = str(replace(change, appended=(), moved=0, alike=0, gone=gone))
-        parts = [f"the source has changed ({wrong}); start again to go on with that"] if wrong else []
+        parts = [f"the source has changed ({wrong}); start again to use it"] if wrong else []
         if late:
-            parts.append(f"{late:,} are back that were gone before: they join at the next start")
+            parts.append(f"{late:,} have returned after they were missing: they join at the next start")
         return "; ".join(parts)
 
-    def _tell(self, wrong: str) -> None:
-        if wrong and wrong != self.state.told:
+    def _report(self, wrong: str) -> None:
+        if wrong and wrong != self.state.problem:
             self._note(wrong)
-        self.state.told = wrong
+        self.state.problem = wrong

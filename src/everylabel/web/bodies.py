@@ -41,13 +41,13 @@ AGAIN = 10  # seconds after which a client may retry when the server is busy
 log = logging.getLogger(__name__)
 _MEANING = {
     400: "not JSON",
-    404: "there is no such thing",
-    409: "not as things are",
+    404: "not found",
+    409: "not possible in the present state",
     413: "too large",
     415: "not sent as JSON",
     422: "not as described",
     429: "too many at once: try again after the seconds of Retry-After",
-    503: "the server is stopping, or the features' file is not whole",
+    503: "the server is stopping, or the features file is truncated",
     507: "the log, or a file, cannot be written",
 }
 
@@ -73,7 +73,7 @@ def _composed(value: str) -> str:
 def _no_importer(value: str) -> str:
     """Refuse the name reserved for labels of the source: a person's votes would count as the source's."""
     if unicodedata.normalize("NFKC", value).casefold() == IMPORTER:
-        raise ValueError(f"{value!r} is what imported labels go by; expected another name")
+        raise ValueError(f"{value!r} is the name of imported labels; expected another name")
     return value
 
 
@@ -321,7 +321,7 @@ def answer_errors(app: FastAPI) -> None:
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return _error(422, "bad_request", _told(error.errors()[0]))
+        return _error(422, "bad_request", _explained(error.errors()[0]))
 
     async def http(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
@@ -329,7 +329,7 @@ def answer_errors(app: FastAPI) -> None:
 
     async def failed(_: Request, error: Exception) -> JSONResponse:
         log.error("a request failed", exc_info=error)
-        return _error(500, "internal", "something went wrong here; nothing was lost, try again")
+        return _error(500, "internal", "an internal error; nothing was lost, try again")
 
     handlers: dict[Any, Any] = {
         Refused: refused, StoreError: not_saved, EverylabelError: wrong, RequestValidationError: invalid,
@@ -343,7 +343,7 @@ def _error(status: int, code: str, message: str) -> JSONResponse:
     return JSONResponse({"error": {"code": code, "message": message}}, status)
 
 
-def _told(error: dict[str, Any]) -> str:
+def _explained(error: dict[str, Any]) -> str:
     """Return a message that names the invalid field and the expected value."""
     where, *field = error["loc"]
     name = str(field[0]) if field and isinstance(field[0], str) else f"the {where}"

@@ -123,8 +123,8 @@ class Turns:
         try:
             await asyncio.wait_for(self._free.acquire(), self._patience)
         except TimeoutError as error:
-            told = f"{self._at_once} files are being made, which is as many as go at once"
-            raise Refused(429, "busy", f"{told}; try again in {AGAIN} seconds") from error
+            message = f"{self._at_once} files are being made, the most that are made at once"
+            raise Refused(429, "busy", f"{message}; try again in {AGAIN} seconds") from error
         try:
             made = await make()
             file = await asyncio.to_thread(spool, made.pieces, made.folder)

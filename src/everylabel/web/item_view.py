@@ -78,7 +78,7 @@ def allowed_images(project: Project, others: Sequence[Path] = ()) -> Allowed:
         folder = Path(outside[0]).resolve().parent
         raise EverylabelError(
             f"{len(outside):,} images lie outside the source's folder {str(allowed.folders[0])!r}: "
-            f"{listed(outside)}; whoever labels would see them. If they may, add --images-in {folder}"
+            f"{listed(outside)}; everybody who labels would see them. To allow this, add --images-in {folder}"
         )
     return allowed
 
@@ -107,7 +107,7 @@ class Shown:
 
     def become(self, project: Project) -> None:
         """Replace the project that is shown."""
-        self._told, self._bare = _labels_of(project) | self._hidden, _folders_are_classes(project)
+        self._revealing, self._bare = _labels_of(project) | self._hidden, _folders_are_classes(project)
         self._now = project, id_list(project.ids).position
 
     @property
@@ -128,7 +128,7 @@ class Shown:
         project, place = self._find(name)
         item = project.display.item(place)
         image = image_url(name, self.digest(name)) if item["image"] else None
-        fields = [pair for pair in item["fields"] if pair[0] not in self._told]
+        fields = [pair for pair in item["fields"] if pair[0] not in self._revealing]
         if self._fields is not None:
             fields = fields_of({each: project.columns[each] for each in self._fields}, place)
         known = {"id": name, "name": self.name(name), "kind": project.kind}

@@ -32,7 +32,7 @@ from everylabel.projects.network import opened_desk
 from everylabel.projects.options import LabelOptions, check_port
 from everylabel.projects.project import Project
 from everylabel.web.access import LINK, Access, Compressed, Stopping, is_local
-from everylabel.web.arrivals import Arrivals, Told
+from everylabel.web.arrivals import Arrivals, Progress
 from everylabel.web.bodies import answer_errors
 from everylabel.web.downloads import Downloads
 from everylabel.web.item_view import Guidelines, Shown, allowed_images, check_fields
@@ -64,7 +64,7 @@ def serve(
     options: LabelOptions,
     ready: Say = print,
     note: Say = print,
-    progress: Told | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Serve a project until the process is asked to stop; `ready` receives the page's address.
 
@@ -77,7 +77,7 @@ def serve(
 
 @contextlib.contextmanager
 def opened_server(
-    project: Project, options: LabelOptions, ready: Say, note: Say, progress: Told | None
+    project: Project, options: LabelOptions, ready: Say, note: Say, progress: Progress | None
 ) -> Iterator[Opened]:
     """Yield a project's server, ready to run, and close everything afterwards; see `serve`."""
     guidelines = Guidelines(project.folder, options.guidelines)
@@ -196,7 +196,7 @@ def one_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def opened_project(
-    project: Project, options: LabelOptions, note: Say, progress: Told | None
+    project: Project, options: LabelOptions, note: Say, progress: Progress | None
 ) -> Iterator[tuple[Service, Shown, Arrivals]]:
     """Yield a project's service, items and arrivals with an up-to-date log; close everything afterwards."""
     columns = options.columns(project)

@@ -34,7 +34,7 @@ def check_token(token: str, name: str = "--token") -> str:
     if len(token) < SHORTEST or not plain:
         raise EverylabelError(
             f"{name} has {len(token)} characters; expected at least {SHORTEST}, without "
-            f"spaces and accents, such as {new_token()}; left out, one is made up"
+            f"spaces and accents, such as {new_token()}; if you leave it out, one is generated"
         )
     return token
 
@@ -102,7 +102,7 @@ def _read(file: Path) -> tuple[str, str | None]:
     if not 1 <= len(lines) <= 2 or len(set(lines)) != len(lines):
         raise EverylabelError(
             f"--token-file {str(file)!r} has {len(lines)} lines of text; expected the token on the first, "
-            "and on the second, if there is one, another that may only look"
+            "and on the second, if there is one, a read-only token"
         )
     checked = [check_token(line, f"--token-file {str(file)!r}: a line") for line in lines]
     return checked[0], checked[1] if len(checked) > 1 else None

@@ -50,7 +50,7 @@ def test_of_many_keys_each_is_recorded_or_said_not_to_count(page: Page, digits: 
     assert len({item for item, _ in _given(digits, "fast")}) == recorded
 
 
-def test_an_early_key_is_told_and_the_sign_goes(page: Page, digits: Server) -> None:
+def test_an_early_key_is_reported_and_the_sign_goes(page: Page, digits: Server) -> None:
     page.open("early")
     item = page.item
     page.hold()
@@ -101,7 +101,7 @@ def test_a_key_that_does_nothing_says_so(driver: webdriver.Chrome, tmp_path: Pat
         page.driver.refresh()
         page.ready()
         assert told("3") == "No class has the key 3."
-        assert told("g") == "Near copies are looked for where the model's guess is shown."
+        assert told("g") == "Near copies are listed only where the model's guess is shown."
         assert told("f") == "There is a filter where there are more than 10 classes."
         assert told("z") == "There is no picture here."
         assert page.item == item
@@ -110,7 +110,7 @@ def test_a_key_that_does_nothing_says_so(driver: webdriver.Chrome, tmp_path: Pat
         while "Random check" in page.text("#reason"):
             page.answer(" ")
         page.press("g")
-        page.until(lambda: page.text("#missed") == "No near copies of this item are known.")
+        page.until(lambda: page.text("#missed") == "This item has no near copies.")
     finally:
         server.stop()
 

@@ -103,10 +103,10 @@ def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
     ]
     assert page.script(summary) == "28 labels, 1,768 left"
     assert page.text("#accuracy-baseline") == ""
-    told = "Of the items left, estimated from 12 random checks"
+    told = "On unlabelled items, estimated from 12 random checks"
     assert shown(12, 0.9, 0.62, 0.97, 0.3) == ["62–97 %", "", told]
     assert page.script(summary) == "28 labels, 1,768 left · accuracy 62–97 %"
-    assert "62–97 % of what is left" in str(page.find("#curve svg").get_attribute("aria-label"))
+    assert "random checks say 62–97 %" in str(page.find("#curve svg").get_attribute("aria-label"))
     assert page.text("#accuracy-baseline") == "Always answering “1” would be right on about 30 %."
     assert shown(12, 0.9, 0.62, 0.97, 0.3, 34)[2] == f"{told} (at label 28)"
     assert shown(20, 0.95, 0.76, 0.99, 0.96)[:2] == ["95 %", "76–99 %"]
@@ -159,7 +159,7 @@ def test_undo_any_number_of_times(page: Page, digits: Server) -> None:
     assert [event["class"] for event in _answers(digits, "undo")] == [7]
 
 
-def test_nothing_to_undo_is_said(page: Page) -> None:
+def test_nothing_to_undo_is_reported(page: Page) -> None:
     page.open("nothing").press("u")
     assert "take" in page.until(lambda: page.text(".toast.problem"))
     assert page.item
@@ -191,7 +191,7 @@ def test_a_new_class_is_used_at_once(page: Page, digits: Server) -> None:
     ]
 
 
-def test_it_is_said_why_an_item_comes(page: Page, digits: Server) -> None:
+def test_the_page_says_why_an_item_comes(page: Page, digits: Server) -> None:
     page.open("why")
     for _ in range(12):
         if "Random check" not in page.text("#reason"):
@@ -298,7 +298,7 @@ def test_search_and_jump(page: Page, digits: Server) -> None:
     assert "asked" in page.text("#reason")
 
 
-def test_search_tells_what_the_reader_has_open_and_what_the_keys_do(page: Page, digits: Server) -> None:
+def test_search_shows_what_the_reader_has_open_and_what_the_keys_do(page: Page, digits: Server) -> None:
     page.open("mine")
     other = str(digits.post("/api/next", person="other")["next"]["item"]["id"])
     page.dialog("/")
@@ -310,7 +310,7 @@ def test_search_tells_what_the_reader_has_open_and_what_the_keys_do(page: Page, 
         return page.text(f'.result[data-item="{item}"] .result-note')
 
     assert said(page.item) == "you have it open"
-    assert said(other) == "with someone now"
+    assert said(other) == "open on another screen"
     said("1789")
     page.until(lambda: len(page.all(".result")) == 1)
     assert page.text("dialog .note") == "1 item; Enter opens it"
@@ -342,7 +342,7 @@ def test_the_map_opens_items(page: Page) -> None:
         return page.text(".map-card")
 
     card = to_the_right("")
-    while card.endswith(("with someone now", "you have it open")):
+    while card.endswith(("open on another screen", "you have it open")):
         card = to_the_right(card)
     page.press(ENTER)
     page.until(lambda: not page.all("dialog[open]") and page.item != before)
@@ -358,14 +358,14 @@ canvas.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY }));
 """
 
 
-def test_the_map_tells_what_someone_has_open(page: Page, digits: Server) -> None:
+def test_the_map_shows_what_someone_has_open(page: Page, digits: Server) -> None:
     page.open("map")
     other = digits.post("/api/next", person="another")["next"]["item"]
     page.dialog("m")
     page.until(lambda: page.all("canvas.scatter"))
     page.script(POINT_AT, str(other["id"]))
     page.until(lambda: page.text(".map-card").startswith(f"Item {other['name']}"))
-    assert page.text(".map-card").endswith("with someone now")
+    assert page.text(".map-card").endswith("open on another screen")
 
 
 def test_settings_choose_the_strategy(page: Page, digits: Server) -> None:
@@ -459,21 +459,17 @@ def test_the_figure_claims_no_more_than_is_known(page: Page) -> None:
 
     text = told()
     assert "The 50 random checks correct for the choice of the other items" in text
-    assert "the model expects to be right on 85 % of the items left" in text
+    assert "the model expects to be right on 85 % of the unlabelled items" in text
     assert "skipped or left" not in text
-    assert "3 checks were skipped or left, so the figure may be too high." in told(unanswered=3)
+    assert "3 checks were skipped or not answered, so the figure may be too high." in told(unanswered=3)
     assert "1 check was skipped" in told(unanswered=1)
     assert "figure" not in told(estimate=None)
 
 
-def test_the_end_tells_what_becomes_of_skipped_items(page: Page) -> None:
+def test_the_end_explains_what_becomes_of_skipped_items(page: Page) -> None:
     page.open("end")
     page.script("""import("/static/state.js").then((state) => state.setTask(null));""")
-    page.until(
-        lambda: (
-            "Skipped items come back when nothing else is left, the longest ago first" in page.text("#item")
-        )
-    )
+    page.until(lambda: "Skipped items come back at the end, the oldest first" in page.text("#item"))
 
 
 OUT_OF_SIGHT = """const room = document.querySelector("dialog .dialog-body").getBoundingClientRect();
@@ -492,7 +488,7 @@ def test_figures_by_class_and_a_class_to_test_more(page: Page, digits: Server) -
     page.until(lambda: digits.get("/api/figures")["checks"] is not None)
     page.find("[data-do=figures]").click()
     page.until(lambda: "too few" in page.text(".figures-table"))
-    assert page.text("dialog .note").startswith("Each item as the model would see it")
+    assert page.text("dialog .note").startswith("Each item is predicted by a model")
     for width, height in ((1280, 820), (1440, 900)):
         page.size(width, height)
         assert page.script(OUT_OF_SIGHT, "h2, h3, th, .figures-table button") == []

@@ -64,7 +64,7 @@ def test_the_second_browser_is_asked_who_it_is(
     second.until(lambda: second.all(ASKED))
     assert second.violations(axe) == []
     second.press(ENTER)
-    second.until(lambda: "A name is needed" in second.text(".problem-note"))
+    second.until(lambda: "Enter a name" in second.text(".problem-note"))
     second.press("me", ENTER)
     second.until(lambda: "Another browser labels as “me” just now" in second.text(".problem-note"))
     second.find("#person-name").clear()
@@ -92,7 +92,7 @@ def test_the_second_browser_is_asked_who_it_is(
     assert second.ready().text("#person") == "guest 1"
 
 
-def test_an_answer_given_meanwhile_is_told_and_both_are_kept(
+def test_an_answer_given_meanwhile_is_reported_and_both_are_kept(
     driver: webdriver.Chrome, other: webdriver.Chrome, server: Server
 ) -> None:
     ana, ben = fresh(driver, server).open("Ada"), fresh(other, server).open("Bob")
@@ -128,7 +128,7 @@ def test_an_answer_of_another_window_is_not_replaced_without_a_word(
     assert _answers(digits, item) == {"Ana": 4}
 
 
-def test_an_answer_that_is_delivered_late_tells_too(driver: webdriver.Chrome, server: Server) -> None:
+def test_an_answer_that_is_delivered_late_counts_too(driver: webdriver.Chrome, server: Server) -> None:
     page = fresh(driver, server).open("Finn")
     item = server.answered_by(Gil=7)
     body = {"person": "Finn", "item": item, "class": 2, "key": "late"}

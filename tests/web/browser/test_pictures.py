@@ -83,19 +83,19 @@ def test_from_no_class_to_nothing_left(driver: webdriver.Chrome, photos: Server)
         page.press("z")
         assert _fits(page)
         page.answer("12"[i % 2])
-    assert "Nothing is left" in page.text("#item")
+    assert "There is nothing left" in page.text("#item")
     page.answer("u")
     page.answer("1")
     assert photos.get("/api/progress")["labelled"] == len(SIZES)
     assert page.console() == []
 
 
-def test_a_picture_that_comes_is_shown_to_whom_nothing_is_left(
+def test_a_picture_that_comes_is_shown_to_a_person_who_had_finished(
     driver: webdriver.Chrome, photos: Server
 ) -> None:
     _label_all(photos)
     page = fresh(driver, photos).open("last")
-    assert "Nothing is left" in page.text("#item")
+    assert "There is nothing left" in page.text("#item")
     Image.new("RGB", (64, 64), "red").save(photos.folder / "photos" / "new.png")
     page.until(lambda: page.all("#item img"))
     assert page.text("#item-heading") == "Item new.png"
@@ -104,7 +104,7 @@ def test_a_picture_that_comes_is_shown_to_whom_nothing_is_left(
     assert page.console() == []
 
 
-def test_a_deleted_picture_is_told(driver: webdriver.Chrome, photos: Server) -> None:
+def test_a_deleted_picture_is_reported(driver: webdriver.Chrome, photos: Server) -> None:
     page = fresh(driver, photos)
     driver.execute_cdp_cmd("Network.clearBrowserCache", {})
     (Path(photos.folder) / "photos" / "tall.png").unlink()

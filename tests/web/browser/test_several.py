@@ -240,14 +240,14 @@ def test_a_sure_model_is_not_called_unsure(page: Page) -> None:
     assert "the model is fairly sure" in told[0.99]
 
 
-def test_confirmations_are_told_in_plain_words(page: Page) -> None:
+def test_confirmations_are_explained_in_plain_words(page: Page) -> None:
     page.open("finish")
 
     def told(name: str, **given: object) -> str:
         return str(page.driver.execute_async_script(TOLD, name, given))
 
     assert told("planned", items=812, needed=68).startswith(
-        "The model would label 812 items that it is surest of. You first confirm 68 of them"
+        "The model would label 812 items that it is surest of. First confirm 68 of them"
     )
     assert "too few for an error rate of 5 %" in told("planned", items=30, needed=None)
     now = {

@@ -39,7 +39,7 @@ def test_a_suggestion_is_taken_by_one_key_and_hidden_on_random_checks(
         if check:
             page.press(";")  # there is one, but it is hidden
             page.until(
-                lambda: page.text("#missed") == "No suggestion is shown here, so that you are not swayed."
+                lambda: page.text("#missed") == "No suggestion is shown here, so that you are not biased."
             )
             page.answer("1")
             continue

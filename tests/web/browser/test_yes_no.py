@@ -72,7 +72,7 @@ def test_no_brings_the_next_proposal_and_yes_the_next_item(page: Page, taught: S
     assert page.item == item
     assert page.find("#item img") == picture  # not drawn anew
     second = _question(page)
-    assert page.text("#ruled-out") == f"You said it is not: {first}"
+    assert page.text("#ruled-out") == f"Refused: {first}"
     assert page.text("#live") == f"Saved: not {first}. Is it {second}?"
     assert _last(taught, "yes") == [("not", item, int(first))]
     time.sleep(ECHO)
@@ -139,7 +139,7 @@ def test_a_random_check_has_no_proposal(page: Page, taught: Server) -> None:
         page.answer("1")
     assert not page.find("#proposal").is_displayed()
     assert page.find("#classes").is_displayed()
-    assert page.text("#no-proposal").startswith("Nothing is proposed here, so that you are not swayed")
+    assert page.text("#no-proposal").startswith("No proposal here, so that you are not biased")
     page.press("y")  # means nothing here
     assert not page.busy
     page.answer("1")

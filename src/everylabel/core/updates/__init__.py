@@ -83,15 +83,13 @@ def update(
     Examples
     --------
     >>> after = el.update(post, x[100:110], y[100:110])  # the paper's step, label by label
-    >>> after = el.update(post, x[100:110], y[100:110], method="exact")  # as if trained anew
-    >>> anew = el.fit_map(x[:110], y[:110], n_classes=10)
-    >>> bool(np.allclose(after.mean, anew, atol=0.01))
+    >>> after = el.update(post, x[100:110], y[100:110], method="exact")  # equals retraining
+    >>> retrained = el.fit_map(x[:110], y[:110], n_classes=10)
+    >>> bool(np.allclose(after.mean, retrained, atol=0.01))
     True
     """
     if not isinstance(posterior, (Posterior, Samples)):
-        raise EverylabelError(
-            f"posterior is a {type(posterior).__name__}; expected what laplace, update or sample return"
-        )
+        raise EverylabelError(f"posterior is a {type(posterior).__name__}; expected a Posterior or Samples")
     known = ["monte_carlo"] if isinstance(posterior, Samples) else list(METHODS)
     method = known[0] if method is None else method
     check_choice(method, "method", [*METHODS, "exact", "monte_carlo"])

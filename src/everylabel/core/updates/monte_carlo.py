@@ -85,7 +85,7 @@ def sample(posterior: Posterior, n: int = 10_000, rng: np.random.Generator | Non
     posterior, n, rng = check_posterior(posterior), check_count(n, "n"), check_rng(rng)
     if posterior.multi_label:
         raise EverylabelError(
-            f"posterior has likelihood {posterior.likelihood!r}, of which no samples are drawn; expected a "
+            f"posterior has likelihood {posterior.likelihood!r}, which cannot be sampled; expected a "
             "softmax or 'binary' (predict_proba(..., method='monte_carlo') averages over any posterior)"
         )
     d, k = posterior.mean.shape

@@ -28,9 +28,7 @@ def expected_shares(
 ) -> Float[Array, "b k"]:
     """Return the probability of each class, given that the true class is one of the candidates."""
     if posterior.likelihood == "binary":
-        raise EverylabelError(
-            "posterior has likelihood 'binary', where what is not the one class is the other; give the label"
-        )
+        raise EverylabelError("posterior has likelihood 'binary', which has two classes only; give the label")
     return shares_at(check_features(features, posterior.mean, posterior.bias) @ posterior.mean, candidates)
 
 

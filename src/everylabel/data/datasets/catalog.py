@@ -1,7 +1,7 @@
-"""The datasets of App. E: their files, where these are to be had, their readers, and how large they must be.
+"""The datasets of App. E: their files and URLs, their readers, and their sizes.
 
-SHA-256 sums are of the publishers' files. Where we do not know one, it is None: the sum of the first
-download is written beside the file and every later use is checked against it. App. E prints 3,840 / 920 for
+SHA-256 sums are of the publishers' files. If a sum is unknown (None), the sum of the first download is
+written beside the file, and every later use is checked against it. App. E prints 3,840 / 920 for
 Snacks, which does not add up to its total of 6,745; the published sizes do. Its 5,000 test instances of
 DBpedia are those of one class: the file has 70,000. Digits ship with scikit-learn; their file is read
 directly, since importing scikit-learn's datasets takes 1.4 s.
@@ -136,13 +136,13 @@ class File(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What is known of a dataset."""
+    """An entry of the catalog: files, reader and expected sizes of a dataset."""
 
     files: tuple[File, ...]
     read: Callable[[Path], Dataset]
     n_classes: int
     sizes: dict[str, int]
-    balanced: bool  # every class as often as any other, in every split with labels
+    balanced: bool  # all classes have the same size, in every split with labels
     kind: str = "text"  # or "image"
 
 
@@ -217,17 +217,17 @@ NAMES = (*CATALOG, "digits")
 
 
 def dataset_key(name: str) -> str | None:
-    """Return a dataset's name as it is known here, however it is spelt; None if there is none."""
+    """Return the catalog's name of a dataset, in any spelling; None if it is unknown."""
     key = name.lower().replace("-", "").replace("_", "")
     return key if key in NAMES else None
 
 
 def read_digits() -> tuple[np.ndarray, np.ndarray]:
-    """Return ink (n, 64), from 0 to DARKEST, and labels (n,), in scikit-learn's order."""
+    """Return pixels (n, 64), from 0 to DARKEST, and labels (n,), in scikit-learn's order."""
     found = find_spec("sklearn")
     places = [] if found is None else found.submodule_search_locations or []
     file = next((path for place in places if (path := Path(place, *FILE)).is_file()), None)
-    if file is None:  # it has moved: they know where
+    if file is None:  # the file has moved: scikit-learn knows where
         from sklearn.datasets import load_digits
 
         ink, labels = load_digits(return_X_y=True)

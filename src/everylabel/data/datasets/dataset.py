@@ -1,4 +1,4 @@
-"""What every dataset is, wherever it comes from: named splits of items, labels and features."""
+"""A dataset: named splits of items, labels and features."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Dataset:
     kind: str  # of the items: "text" or "image"
     classes: tuple[str, ...]
     splits: dict[str, Split] = field(default_factory=dict)
-    model: str | None = None  # that made the features, if it is known
+    model: str | None = None  # the model that made the features, if known
 
     def __getitem__(self, split: str) -> Split:
         if split not in self.splits:

@@ -1,9 +1,9 @@
-"""Files of a dataset: downloads, checked and continued where they stopped, and the archives among them.
+"""Files of a dataset: downloads that are checked and resumed, and unpacked archives.
 
 A file or a folder appears in its place whole or not at all. While a download runs, FILE.part grows beside
-FILE; FILE.part.tag holds the server's version of it, so that a file that has changed meanwhile is begun
-anew. pooch, the usual library for this, begins anew after each broken connection and, where no sum is
-known, takes a log-in page for the file: hence our own.
+FILE; FILE.part.tag holds the server's version of it, so that the download of a changed file starts over.
+pooch, the usual library, starts over after each broken connection and, if no sum is known, accepts a log-in
+page as the file.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ Progress = Callable[[int, int | None], object]
 
 
 class NotThere(EverylabelError):
-    """A folder does not hold what was looked for."""
+    """A folder lacks the requested files."""
 
 
 SUFFIXES = (".tar.gz", ".tgz", ".zip")
@@ -39,7 +39,7 @@ def unpacked_to(archive: Path) -> Path:
 
 
 def unpacked(archive: Path) -> Path:
-    """Return the folder an archive is unpacked to, beside it; unpack it if that has not been done."""
+    """Return the folder beside an archive with its content; unpack it if necessary."""
     folder = unpacked_to(archive)
     if folder.is_dir():
         return folder
@@ -68,13 +68,13 @@ def locate(folder: Path, *names: str) -> Path:
         root = path.parents[len(first.parts) - 1]
         if all((root / name).exists() for name in names):
             return root
-    raise NotThere(f"folder {str(folder)!r} lacks what belongs there; expected {', '.join(names)}")
+    raise NotThere(f"folder {str(folder)!r} is incomplete; expected {', '.join(names)}")
 
 
 def fetch(url: str, path: Path, sha256: str | None = None, progress: Progress | None = None) -> Path:
-    """Return `path`, downloaded if it is not there and checked if it is.
+    """Return `path`; download the file if it is missing, check it otherwise.
 
-    Without a known sum, that of the first download is kept in FILE.sha256 and checked later on.
+    Without a known sum, the sum of the first download is kept in FILE.sha256 and checked later.
     """
     known = sha256 or recorded(path)
     if path.exists():
@@ -94,7 +94,7 @@ def fetch(url: str, path: Path, sha256: str | None = None, progress: Progress | 
     try:
         with part.open("rb") as file:
             start = file.read(512).lower()
-        if b"<html" in start or b"<!doctype" in start:  # of a proxy, a log-in page, a lost file: no dataset
+        if b"<html" in start or b"<!doctype" in start:  # a proxy's or log-in page
             raise _page(url)
         check_sum(part, known)
     except EverylabelError:
@@ -109,18 +109,18 @@ def fetch(url: str, path: Path, sha256: str | None = None, progress: Progress | 
 
 
 def recorded(path: Path) -> str | None:
-    """Return the sum that was noted when a file was first downloaded."""
+    """Return the sum recorded at the first download of a file."""
     return _record(path).read_text().strip() if _record(path).exists() else None
 
 
 def forget(path: Path) -> None:
-    """Remove a downloaded file and the sum that was noted."""
+    """Remove a downloaded file and its recorded sum."""
     for file in (path, _record(path)):
         file.unlink(missing_ok=True)
 
 
 def check_sum(path: Path, sha256: str | None) -> None:
-    """Say if a file is not what it should be."""
+    """Raise if a file has another sum."""
     found = sha256 and sum_of(path)
     if found != sha256:
         raise EverylabelError(
@@ -136,7 +136,7 @@ def sum_of(path: Path) -> str:
 
 
 def _download(url: str, part: Path, progress: Progress | None) -> None:
-    """Add to `part` until it is all there."""
+    """Append to `part` until the file is complete."""
     if not url.startswith(("http://", "https://")):
         raise EverylabelError(f"source is {url!r}; expected a path, or a URL that starts with https://")
     have = part.stat().st_size if part.exists() else 0
@@ -147,12 +147,12 @@ def _download(url: str, part: Path, progress: Progress | None) -> None:
     with urllib.request.urlopen(request, timeout=30) as response:
         if response.headers.get_content_type() == "text/html":
             raise _page(url)
-        have = have if response.status == 206 else 0  # it goes on, or begins anew
+        have = have if response.status == 206 else 0  # continue, or start over
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
         version = response.headers.get("ETag") or response.headers.get("Last-Modified")
         _tag(part).unlink(missing_ok=True)
-        if version:  # a server that cannot tell versions apart begins anew the next time
+        if version:  # a server without versions: start over the next time
             _tag(part).write_text(version)
         with part.open("ab" if have else "wb") as file:
             while block := response.read(BLOCK):
@@ -161,7 +161,7 @@ def _download(url: str, part: Path, progress: Progress | None) -> None:
                     progress(file.tell(), total)
     size = part.stat().st_size
     if total is not None and size < total:
-        raise ValueError(f"the connection ended after {size:,} of {total:,} bytes; call again to go on")
+        raise ValueError(f"the connection ended after {size:,} of {total:,} bytes; call again to continue")
 
 
 def _page(url: str) -> EverylabelError:

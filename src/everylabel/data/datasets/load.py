@@ -1,8 +1,8 @@
 """A dataset by its name: from a file of features, a folder of official files, the cache or its URL.
 
 A file of features is one .npz with X_train, y_train, X_test, ... and classes. `model` in it, or the file's
-name (NAME_minilm384.npz), tells which model made them. If it was written by np.savez (not compressed), it
-is memory-mapped: it is open at once, however large.
+name (NAME_minilm384.npz), names the model that made them. A file written by np.savez (not compressed) is
+memory-mapped, so that it opens at once.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ def read_dataset(
 ) -> Dataset:
     """Return a dataset's splits; see `models/embedding/datasets.py: load_dataset` for the arguments.
 
-    stored : whether a file of precomputed features will do, and comes first
+    stored : whether to prefer a file of precomputed features
     """
     key = dataset_key(name)
     if key is None:
@@ -81,7 +81,7 @@ def read_dataset(
 
 
 def _beside(url: str, entry: Entry, check: bool) -> tuple[File, ...]:
-    """Return the file at a URL; if it has an official file's name, all official files, from there."""
+    """Return the file at a URL; if it has the name of an official file, all official files from there."""
     base, _, last = url.rpartition("/")
     name, mark, query = last.partition("?")
     if name not in {official.name for official in entry.files}:
@@ -95,7 +95,7 @@ def _beside(url: str, entry: Entry, check: bool) -> tuple[File, ...]:
 def _fetched(
     key: str, files: tuple[File, ...], folder: Path, place: Path, check: bool, progress: Progress | None
 ) -> Dataset:
-    """Fetch files into a folder and read them; new ones of unknown sum that cannot be read are not kept."""
+    """Fetch files into a folder and read them; delete new files without a known sum that cannot be read."""
     new = [folder / file.name for file in files if not (folder / file.name).exists()]
     for file in files:
         fetch(file.url, folder / file.name, file.sha256, progress)
@@ -110,7 +110,7 @@ def _fetched(
 
 
 def _look(key: str, place: Path, folders: tuple[Path, ...], stored: bool, check: bool) -> Dataset | None:
-    """Return the dataset if it is in this place, as features (if these may be) or as official files."""
+    """Return the dataset if it is in this place, as features (if allowed) or as official files."""
     if place.is_file():
         return _read(key, place, check)
     files = sorted(place.glob(f"{key}*.npz")) if stored else []
@@ -150,17 +150,17 @@ def _read(key: str, path: Path, check: bool) -> Dataset:
 
 
 def _check_classes(data: Dataset, path: Path, n_classes: int) -> None:
-    """Say where a file of features has fewer classes than the dataset; refuse one that has more."""
+    """Warn if a file of features has fewer classes than the dataset; raise if it has more."""
     found = f"path {str(path)!r} has {len(data.classes)} classes and {data.name} {n_classes}"
     if len(data.classes) > n_classes:
-        raise EverylabelError(f"{found}; expected features of {data.name} (check=False takes it as it is)")
+        raise EverylabelError(f"{found}; expected features of {data.name} (check=False accepts it)")
     if len(data.classes) < n_classes:
         warnings.warn(f"{found}: it is a subset", EverylabelWarning, stacklevel=6)
 
 
 def _check_sizes(data: Dataset, entry: Entry) -> None:
-    """Say where classes or sizes are not the published ones."""
-    anyway = "(check=False takes it as it is)"
+    """Raise if classes or sizes differ from the published ones."""
+    anyway = "(check=False accepts it)"
     if len(data.classes) != entry.n_classes:
         raise EverylabelError(
             f"{data.name} has {len(data.classes)} classes; expected {entry.n_classes} {anyway}"
@@ -207,11 +207,11 @@ def read_features(path: Path, name: str, kind: str) -> Dataset:
 
 
 def _model(arrays: dict[str, np.ndarray], path: Path) -> str | None:
-    """Return the name of the model that made the features, if it is told."""
+    """Return the name of the model that made the features, if known."""
     if "model" in arrays:
         return str(arrays["model"])
-    told = [part.rstrip("0123456789") for part in path.stem.split("_")[1:]]
-    return next((name for name in told if name in SHORT), None)
+    parts = [part.rstrip("0123456789") for part in path.stem.split("_")[1:]]
+    return next((name for name in parts if name in SHORT), None)
 
 
 def open_npz(path: Path) -> dict[str, np.ndarray]:

@@ -1,1 +1,1 @@
-"""Readers of what a user points at: one module a format."""
+"""Readers of a user's sources: one module per format."""

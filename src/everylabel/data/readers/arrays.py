@@ -1,4 +1,4 @@
-"""Features that are there already (.npy, .npz), with a table that says what is seen of each row (--show)."""
+"""Existing features (.npy, .npz), with a table that shows the content of each row (--show)."""
 
 import zipfile
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ from everylabel.data.readers.table import MOST_FIELDS, image_paths, pictures
 from everylabel.data.readers.table import SUFFIXES as TABLES
 
 SUFFIXES = (".npy", ".npz")
-LARGEST = 1e18  # of a feature: its square must be far from the largest number there is
+LARGEST = 1e18  # largest feature: its square must not overflow
 HALF_INFINITY = 0x7C00  # in the bits of half precision; NaN is above
 FEATURES, LABELS = ("X", "features", "embeddings"), ("y", "labels")
 KNOWN = (*FEATURES, *LABELS, "ids", "classes")
 
 
 class Stored(NamedTuple):
-    """What a file holds: features (n, d), labels as they stand, names of numbers among them, ids if any."""
+    """The content of a file: features (n, d), labels as stored, names of class numbers, ids if any."""
 
     features: np.ndarray
     labels: Any
@@ -38,9 +38,9 @@ class Stored(NamedTuple):
 
 
 def read_arrays(path: Path, options: Options, plain: bool = False) -> Items:
-    """Return rows of features, with what a table says of them.
+    """Return rows of features with the columns of a table.
 
-    plain : take the file's own labels unasked, and numbers as they are
+    plain : use the file's own labels by default, and keep class numbers as they are
     """
     stored = open_arrays(path)
     ids = _own_ids(stored)
@@ -50,7 +50,7 @@ def read_arrays(path: Path, options: Options, plain: bool = False) -> Items:
         _check_finite(path, stored.features)
         if options.show is None:
             _check_no_columns(path, options)
-            advice.append("the page can only show row numbers; --show meta.csv adds what to see of each row")
+            advice.append("the page can only show row numbers; --show meta.csv shows the content of each row")
         else:
             columns = _shown(Path(options.show), options, stored)
             ids = ids_of(columns, named_ids(options.id_column)) if named_ids(options.id_column) else ids
@@ -79,7 +79,7 @@ def read_arrays(path: Path, options: Options, plain: bool = False) -> Items:
 
 
 def read_features(features: np.ndarray, options: Options, columns: Columns) -> Items:
-    """Return rows of features in memory, with columns that say what is seen of each, if there are some."""
+    """Return rows of features in memory, with columns that show their content, if any."""
     if columns:
         wanted = (options.text_column, options.image_column, options.label_column)
         named = [name for name in (*wanted, named_ids(options.id_column)) if name is not None]
@@ -96,7 +96,7 @@ def read_features(features: np.ndarray, options: Options, columns: Columns) -> I
     ids = ids_of(columns, column) if column else _own_ids(stored)
     labels, classes = _labels(stored, options.label_column, check_classes(options.classes), columns, notes)
     kind, content, display = _described(options, unique_ids(ids.ids), columns)
-    advice = () if columns else ("the page can only show row numbers; --show adds what to see of each row",)
+    advice = () if columns else ("the page can only show row numbers; --show shows the content of each row",)
     return Items(
         features if content is None else content,
         kind,
@@ -147,7 +147,7 @@ def open_arrays(path: Path) -> Stored:
 
 
 def _check_fits(path: Path) -> None:
-    """Refuse a file whose arrays, by what it says of them, take too much of this machine's memory."""
+    """Raise if the arrays of a file, by its headers, do not fit into memory."""
     with zipfile.ZipFile(path) as archive:
         size = unpacked_size(archive)
     if size > files.MEMORY_SHARE * files.total_memory():
@@ -166,7 +166,7 @@ def _own_ids(stored: Stored) -> Ids:
 
 
 def _class_names(path: Path, labels: np.ndarray, classes: Any) -> Names | None:
-    """Return the names of labels that are numbers; None for labels that are names themselves."""
+    """Return class names of labels that are numbers; None if the labels are names."""
     if labels.dtype.kind not in "iu":
         return None
     k = int(labels.max()) + 1 if classes is None else len(classes)
@@ -181,7 +181,7 @@ def _class_names(path: Path, labels: np.ndarray, classes: Any) -> Names | None:
 def _labels(
     stored: Stored, asked: str | None, known: Names | None, columns: Columns, notes: list[str]
 ) -> tuple[np.ndarray, Names]:
-    """Return labels of the table's column, or of the file's own y if that is asked for."""
+    """Return labels from the table's column, or from the file's own y if requested."""
     if asked is None:
         return no_labels(len(stored.features)), (stored.classes if known is None else known) or ()
     if asked in columns:

@@ -13,15 +13,15 @@ from everylabel.data.options import Options
 from everylabel.data.readers.rows import check_columns, column_names, read_rows
 
 LOOK_AT = 1000  # rows that a column is judged by
-NEAR = 0.5  # of the longest mean length: as long as that, a column could be the text as well
-USUAL = ("id", "_id", "uuid", "guid", "key")  # names of columns of ids, and what ends in _id
+NEAR = 0.5  # of the longest mean length; a column at least this long could be the text, too
+USUAL = ("id", "_id", "uuid", "guid", "key")  # names of id columns, besides those that end in _id
 NO_IDS = "none"  # --id-column none: the source has none
 
 
 def read_columns(
     path: Path, wanted: Sequence[str | None], options: Options, others: bool = True
 ) -> dict[str, list[Any]]:
-    """Return the columns of all rows, in the file's order; without `others` only those that are wanted."""
+    """Return the columns of all rows, in the file's order; without `others` only the wanted ones."""
     named = [name for name in wanted if name is not None]
     if not others:
         return _all_rows(path, list(dict.fromkeys(named)), options)
@@ -87,7 +87,7 @@ def looks_like(
 
 
 def _texts(columns: dict[str, list[str]]) -> list[str]:
-    """Return columns of words: the longest, and all that are about as long."""
+    """Return the columns of words: the longest one, and all of similar length."""
     lengths = {
         name: sum(map(len, values)) / len(values)
         for name, values in columns.items()
@@ -98,7 +98,7 @@ def _texts(columns: dict[str, list[str]]) -> list[str]:
 
 
 def _are_words(values: list[str]) -> bool:
-    """Return whether most values that are there hold a letter and a space, and are no paths of images."""
+    """Return whether most non-empty values contain a letter and a space, and are no image paths."""
     filled = [value for value in values if value]
     words = sum(" " in value and any(map(str.isalpha, value)) for value in filled)
     paths = sum(value.lower().endswith(tuple(SUFFIXES)) for value in filled)
@@ -113,7 +113,7 @@ def _are_images(base: Path, values: list[str]) -> bool:
 
 
 class Ids(NamedTuple):
-    """What the rows of a table are called: for the log, and by the source itself if it has ids."""
+    """Names of a table's rows: for the log, and the source's own ids if it has some."""
 
     ids: Sequence[str]
     own: list[str] | None = None
@@ -121,52 +121,52 @@ class Ids(NamedTuple):
 
 
 def named_ids(id_column: str | None) -> str | None:
-    """Return the column of ids that is named, if one is."""
+    """Return the id column that the options name, if any."""
     return None if id_column == NO_IDS else id_column
 
 
 def ids_of(columns: Mapping[str, Sequence[Any]], id_column: str | None) -> Ids:
-    """Return the names of rows: of a column, or their numbers."""
+    """Return the names of rows: the values of a column, or row numbers."""
     if id_column is None:
         return Ids(IdList(map(str, range(len(next(iter(columns.values())))))))
     ids = [text_of(value).strip() for value in columns[id_column]]
     if not all(ids):
         raise EverylabelError(
             f"--id-column {id_column!r} is empty in row {ids.index('') + 1}; expected a name in every row, "
-            f"or --id-column {NO_IDS}: rows are known by their content then"
+            f"or --id-column {NO_IDS}: rows are then recognised by their content"
         )
     return Ids(unique_ids(ids), ids, id_column)
 
 
 def check_ids_there(path: Path, there: Sequence[str], id_column: str) -> None:
-    """Refuse a column of ids that is not there, which last time it was, perhaps."""
+    """Raise if the id column is missing (it may have existed last time)."""
     if id_column not in there:
         names = listed([repr(name) for name in there], 20)
         raise EverylabelError(
             f"--id-column {id_column!r} is not in {str(path)!r}; expected one of {names}, or --id-column "
-            f"{NO_IDS}: rows are known by their content then"
+            f"{NO_IDS}: rows are then recognised by their content"
         )
 
 
 def choose_ids(columns: Mapping[str, Sequence[Any]], taken: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return the column of ids, if there is one that can be meant, and a note on it or on why it is none."""
+    """Return the column that looks like ids, or None, and a note about the choice."""
     usual = sorted((name for name in columns if name.lower() in USUAL), key=lambda name: name.lower() != "id")
     ending = [name for name in columns if name.lower().endswith("_id") and name not in usual]
     named = [name for name in (*usual, *ending) if name not in taken]
     fit = [name for name in named if _name_rows(columns[name])]
     if fit and (fit[0] in usual or len(fit) == 1):
-        told = f"column {fit[0]!r} holds the ids (--id-column chooses another, {NO_IDS!r} takes none)"
-        return fit[0], told
+        note = f"column {fit[0]!r} holds the ids (--id-column chooses another, {NO_IDS!r} takes none)"
+        return fit[0], note
     doubtful = [name for name in named if name in usual and name not in fit]
     if not doubtful:
         return None, None
     return None, (
-        f"column {doubtful[0]!r} names no rows, it has gaps or a name twice; rows are known by their "
-        "content, and their number is called row"
+        f"column {doubtful[0]!r} is not used for ids: it has gaps or duplicates; rows are recognised by "
+        "their content"
     )
 
 
 def _name_rows(values: Sequence[Any]) -> bool:
-    """Return whether values are there in every row, each once."""
+    """Return whether no value is empty or repeated."""
     names = {text_of(value).strip() for value in values}
     return len(names) == len(values) and "" not in names and max(map(len, names)) <= LONGEST_ID

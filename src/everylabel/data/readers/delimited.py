@@ -1,6 +1,6 @@
 """CSV and TSV: lines in any encoding, and rows that must not have more cells than the header.
 
-A text with a comma that is not in quotes makes a row too long; what is beyond the header would be lost.
+A comma outside quotes makes a row too long; the cells beyond the header would be lost.
 """
 
 import codecs
@@ -14,7 +14,7 @@ from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
 
 FIELD_LIMIT = 2**31 - 1
-JOIN, CUT = "join", "cut"  # what to do with rows that are too long
+JOIN, CUT = "join", "cut"  # treatment of rows that are too long
 SHOWN = 80  # characters of such a row
 
 
@@ -22,7 +22,7 @@ def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
     """Yield decoded lines.
 
     A line that is not UTF-8 is read as Windows-1252, which holds Latin-1, unless an earlier line has shown
-    that the file is UTF-8: then its bad bytes are replaced. Both are told.
+    that the file is UTF-8: then its bad bytes are replaced. A note reports both.
     """
     if encoding is not None:
         try:
@@ -69,7 +69,7 @@ def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
 
 
 def _windows(line: bytes) -> str:
-    """Return a line in Windows-1252, or in Latin-1 if it has one of the five bytes that the former lacks."""
+    """Decode a line as Windows-1252, or as Latin-1 if it has a byte that Windows-1252 lacks."""
     try:
         return line.decode("cp1252")
     except UnicodeDecodeError:
@@ -77,21 +77,21 @@ def _windows(line: bytes) -> str:
 
 
 def delimiter_of(header: str) -> str:
-    """Return what parts the columns: whichever of comma, semicolon and tab the first line has most."""
+    """Return the delimiter: the most frequent of comma, semicolon and tab in the first line."""
     return max(",;\t", key=header.count)
 
 
 def header_of(path: Path, encoding: str | None) -> list[str]:
     """Return the names of a file's columns."""
     first = next((line for line in read_lines(path, encoding) if line.strip()), "")
-    with _telling(path):
+    with _naming(path):
         return _cells(first, delimiter_of(first))
 
 
 def read_delimited(path: Path, encoding: str | None, long_rows: str | None) -> Iterator[list[str]]:
     """Yield the header, then the cells of each row; rows that are too long are listed at the end.
 
-    long_rows : "join" takes the cells too many for a part of the last one, "cut" leaves them out
+    long_rows : "join" joins extra cells to the last one, "cut" drops them
     """
     csv.field_size_limit(FIELD_LIMIT)
     if long_rows is not None:
@@ -100,7 +100,7 @@ def read_delimited(path: Path, encoding: str | None, long_rows: str | None) -> I
     before, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (0, ""))
     delimiter = delimiter_of(first)
     too_long: list[str] = []
-    with _telling(path):
+    with _naming(path):
         header = _cells(first, delimiter)
         yield header
         n, reader = len(header), csv.reader(lines, delimiter=delimiter)
@@ -112,11 +112,11 @@ def read_delimited(path: Path, encoding: str | None, long_rows: str | None) -> I
             if row:
                 yield row
     if too_long:
-        tell_long(path.name, too_long, n, delimiter, long_rows)
+        report_long(path.name, too_long, n, delimiter, long_rows)
 
 
 @contextmanager
-def _telling(path: Path) -> Iterator[None]:
+def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except csv.Error as error:
@@ -125,16 +125,16 @@ def _telling(path: Path) -> Iterator[None]:
         ) from error
 
 
-def tell_long(name: str, rows: list[str], n: int, delimiter: str, long_rows: str | None) -> None:
-    """Say which rows have more cells than the header, and refuse them unless it was said what to do."""
-    told = f"{len(rows):,} row(s) of {name} have more cells than the header's {n}"
+def report_long(name: str, rows: list[str], n: int, delimiter: str, long_rows: str | None) -> None:
+    """Warn about rows with more cells than the header; raise unless `long_rows` says what to do."""
+    what = f"{len(rows):,} row(s) of {name} have more cells than the header's {n}"
     if long_rows is None:
         raise EverylabelError(
-            f"{told}: {listed(rows)}; put a cell that holds {delimiter!r} in double quotes, or pass "
-            f"--long-rows {JOIN} (what is too much belongs to the last cell) or {CUT} (it is left out)"
+            f"{what}: {listed(rows)}; put a cell that holds {delimiter!r} in double quotes, or pass "
+            f"--long-rows {JOIN} (extra cells belong to the last one) or {CUT} (they are dropped)"
         )
     done = "joined to the last" if long_rows == JOIN else "left out"
-    warnings.warn(f"{told}, which were {done}: {listed(rows)}", EverylabelWarning, stacklevel=2)
+    warnings.warn(f"{what}, which were {done}: {listed(rows)}", EverylabelWarning, stacklevel=2)
 
 
 def _cells(line: str, delimiter: str) -> list[str]:

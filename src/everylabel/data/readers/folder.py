@@ -15,7 +15,7 @@ FOLDER_LABELS = "folder"  # --label-column folder: an image's sub-folder is its 
 
 
 def read_folder(folder: Path, options: Options) -> Items:
-    """Return the images of a folder in the order of their names, with labels if these are asked for."""
+    """Return the images of a folder, sorted by name, with labels if requested."""
     if options.label_column not in (None, FOLDER_LABELS):
         raise EverylabelError(
             f"--label-column is {options.label_column!r}; a folder of images has no columns: expected "

@@ -1,8 +1,8 @@
 """Objects in memory: tables, lists of texts or images, arrays of pixels or of features.
 
 Tables are pandas, polars, Arrow, Hugging Face datasets, dicts of rows or of columns. None of these
-libraries is imported: a table is known by what it can do. One that only speaks Arrow (its PyCapsule
-interface, such as DuckDB's results) is read by pyarrow.
+libraries is imported: a table is recognised by its methods. A table that only offers Arrow's PyCapsule
+interface (such as DuckDB's results) is read by pyarrow.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +33,7 @@ EXPECTED = (
 
 
 class Frame(NamedTuple):
-    """A table in memory: its columns, the values of each as plain Python, and how many rows it has."""
+    """A table in memory: its columns, their values as plain Python, and the number of rows."""
 
     names: list[str]
     column: Callable[[str], list[Any]]
@@ -52,7 +52,7 @@ def frame_of(source: Any) -> Frame | None:
         return Frame(list(own), lambda name: source[own[name]].tolist(), "pandas", len(source))
     if hasattr(source, "column_names") and hasattr(source, "__iter__") and not hasattr(source, "__len__"):
         raise EverylabelError(
-            f"source is a {type(source).__name__}, whose rows are not here yet; expected some of them, such "
+            f"source is a {type(source).__name__}, which streams its rows; expected rows in memory, such "
             "as list(source.take(1000)), or the dataset without streaming=True"
         )
     names = getattr(source, "column_names", None)
@@ -75,12 +75,12 @@ def frame_of(source: Any) -> Frame | None:
 
 
 def is_pandas(source: Any) -> bool:
-    """Return whether something is a pandas data frame, or like one."""
+    """Return whether an object is a pandas data frame, or like one."""
     return hasattr(source, "columns") and hasattr(source, "iloc")
 
 
 def as_pandas(source: Any) -> Any:
-    """Return a table in memory as a pandas data frame, which is what a table is embedded as."""
+    """Return a table in memory as a pandas data frame, the form in which tables are embedded."""
     frame = frame_of(source)
     if frame is None or frame.kind == "pandas":
         return source
@@ -89,9 +89,9 @@ def as_pandas(source: Any) -> Any:
 
 
 def class_names(source: Any, name: str) -> Names | None:
-    """Return the names, in their order, of a column whose type knows its classes.
+    """Return the class names, in order, of a column whose type knows them.
 
-    That is a ClassLabel of a Hugging Face dataset, or a categorical column of pandas.
+    Such types are ClassLabel of a Hugging Face dataset, and categorical columns of pandas.
     """
     features = getattr(source, "features", None)
     names = getattr(features.get(name), "names", None) if isinstance(features, dict) else None
@@ -112,13 +112,15 @@ def _dataset_column(dataset: Any, name: str) -> list[Any]:
 
 
 def _columns(source: dict[Any, Any]) -> Frame | None:
-    """Return a dict of columns, lists or arrays or Series; None if it is one of splits."""
+    """Return a dict of columns (lists, arrays or Series); None for a dict of splits."""
     if not source or not all(map(_is_column, source.values())):
         return None
     sizes = {str(name): len(values) for name, values in source.items()}
     if len(set(sizes.values())) > 1:
-        told = listed([f"{name!r} has {size:,}" for name, size in sizes.items()])
-        raise EverylabelError(f"columns of the dict differ in their rows: {told}; expected as many in each")
+        sizes_text = listed([f"{name!r} has {size:,}" for name, size in sizes.items()])
+        raise EverylabelError(
+            f"columns of the dict differ in length: {sizes_text}; expected the same number of rows in each"
+        )
     own = {str(name): name for name in source}
     return Frame(list(own), lambda name: _plain_list(source[own[name]]), "columns", max(sizes.values()))
 
@@ -131,7 +133,7 @@ def _is_column(values: Any) -> bool:
 
 
 def _way(values: Any) -> str | None:
-    """Return the method by which a column of some library becomes a list."""
+    """Return the method that turns a column of this library into a list."""
     return next((way for way in ("to_list", "to_pylist", "tolist") if hasattr(values, way)), None)
 
 
@@ -146,11 +148,10 @@ def _dicts(rows: list[dict[Any, Any]] | tuple[dict[Any, Any], ...]) -> Frame:
 
 
 def read_memory(source: Any, options: Options, *, plain: bool = False, show: Any = None) -> Items:
-    """Return what is in memory as items.
+    """Return objects in memory as items.
 
-    plain : of a table the columns that are named, as `read_items` does; else all, and what is not named is
-    chosen where it can be meant
-    show : what is seen of rows of features: a table, texts or images, one for each
+    plain : read only the named columns of a table, as `read_items` does; else all, and detect unnamed ones
+    show : the content of rows of features: a table, texts or images, one for each row
     """
     if isinstance(source, Items):
         more = [name for name in options.classes or () if name not in source.classes]
@@ -184,23 +185,23 @@ def _table(source: Any, frame: Frame, options: Options, plain: bool) -> Items:
     if options.text_column is None and options.image_column is None:
         kind, name = _choose(frame, {name: read[name] for name in frame.names if name not in taken})
         chosen = {f"{kind}_column": name}
-        notes.append(f"column {name!r} holds what is labelled (--{kind}-column chooses another)")
+        notes.append(f"column {name!r} is labelled (--{kind}-column chooses another)")
         options = replace(options, **chosen)  # type: ignore[arg-type]
     if not plain and options.id_column is None:
-        ids, told = choose_ids(read, wanted_columns(options))
-        notes += [] if told is None else [told]
+        ids, note = choose_ids(read, wanted_columns(options))
+        notes += [] if note is None else [note]
         if ids is not None:
             chosen["id_column"] = ids
             options = replace(options, id_column=ids)
     if not plain and options.classes is None:
-        options, told = _with_classes(source, frame, options)
-        notes += [] if told is None else [told]
+        options, note = _with_classes(source, frame, options)
+        notes += [] if note is None else [note]
     shown = {name: values for name, values in read.items() if name == options.image_column or _plain(values)}
     return replace(items_of("the table", shown, options, Path(), notes), chosen=chosen)
 
 
 def _with_classes(source: Any, frame: Frame, options: Options) -> tuple[Options, str | None]:
-    """Return options with the classes that a column's type knows: the labels', or the only one there is."""
+    """Return options with the classes of a typed column: the label column, or the only typed one."""
     if options.label_column is not None:
         return replace(options, classes=class_names(source, options.label_column)), None
     if frame.kind != "dataset":
@@ -209,12 +210,12 @@ def _with_classes(source: Any, frame: Frame, options: Options) -> tuple[Options,
     typed = [name for name, names in known.items() if names is not None]
     if len(typed) != 1:
         return options, None
-    told = f"the classes are those of column {typed[0]!r} (--label-column {typed[0]} takes its labels, too)"
-    return replace(options, classes=known[typed[0]]), told
+    note = f"the classes are those of column {typed[0]!r} (--label-column {typed[0]} also imports its labels)"
+    return replace(options, classes=known[typed[0]]), note
 
 
 def _choose(frame: Frame, columns: Columns) -> tuple[str, str]:
-    """Return "text" or "image" and the one column that can be meant."""
+    """Return "text" or "image" and the only column that fits."""
     some = {name: list(values[:LOOK_AT]) for name, values in columns.items()}
     images = [name for name, values in some.items() if any(_is_stored_image(value) for value in values)]
     texts = {name: values for name, values in some.items() if name not in images and _plain(columns[name])}
@@ -224,7 +225,7 @@ def _choose(frame: Frame, columns: Columns) -> tuple[str, str]:
     if found is None:
         there = listed([repr(name) for name in frame.names], 30)
         raise EverylabelError(
-            f"the table has columns {there}, and none of them can only be meant; pass --text-column or "
+            f"the table has columns {there}, and it is not clear which to label; pass --text-column or "
             "--image-column"
         )
     return found
@@ -242,7 +243,7 @@ def _plain(values: Sequence[Any]) -> bool:
 
 
 def _features(content: np.ndarray, options: Options, show: Any) -> Items:
-    """Return rows of features, with what is seen of each."""
+    """Return rows of features with their content."""
     if show is None:
         _check_no_columns(options)
         return read_features(content, options, {})
@@ -297,9 +298,9 @@ def _grey(pixels: np.ndarray) -> np.ndarray:
 
 
 def as_pixels(images: np.ndarray, top: float | None = None) -> np.ndarray:
-    """Return images (n, h, w) or (n, h, w, 3 or 4) in 8 bits; numbers up to 1 are taken for shares of white.
+    """Return images (n, h, w) or (n, h, w, 3 or 4) in 8 bits; numbers up to 1 are shares of white.
 
-    top : the largest number of all, if these are not all
+    top : the largest number of all images, if these are only some of them
     """
     grey = images[..., 0] if images.ndim == 4 and images.shape[-1] == 1 else images
     if grey.ndim not in (3, 4) or (grey.ndim == 4 and grey.shape[-1] not in (3, 4)) or not grey.size:

@@ -1,8 +1,8 @@
-"""Rows of CSV, TSV, JSON, JSONL, Excel and Parquet files; but for JSON and Excel one at a time, never all.
+"""Rows of CSV, TSV, JSON, JSONL, Excel and Parquet files; JSON and Excel are read as a whole, others row by
+row.
 
-In Parquet, a text that stands in many rows lies in the file once, and once in memory: otherwise a file of
-some kilobytes could take all of it. Of Excel's .xlsx files python-calamine reads the cells of the first
-sheet.
+In Parquet, a text that occurs in many rows is stored once in the file, and is held once in memory: otherwise
+a file of some kilobytes could fill it. python-calamine reads the first sheet of Excel's .xlsx files.
 """
 
 import json
@@ -23,12 +23,12 @@ from everylabel.data.readers.delimited import header_of, read_delimited, read_li
 
 Row = dict[str, Any]
 AT_A_TIME = 4096  # rows
-LEVELS = 5  # of objects in objects that become columns
-HELD = 2**25  # bytes of a column, as they lie in one part of the file
-# what pyarrow raises of a damaged file; its errors are subclasses of these
+LEVELS = 5  # depth of nested objects that become columns
+HELD = 2**25  # bytes of a column in one row group
+# raised by pyarrow for a damaged file; its errors are subclasses of these
 DAMAGED = (ValueError, OSError, RuntimeError, NotImplementedError, MemoryError)
-XML, CELLS = 0.04, 0.25  # shares of this machine's memory: what a file unpacks to, what its table takes
-CELL = 40  # bytes that an empty cell takes: 32 of calamine's, 8 of a list
+XML, CELLS = 0.04, 0.25  # shares of this machine's memory: an unpacked file, its table
+CELL = 40  # bytes of an empty cell: 32 in calamine, 8 in a list
 WIDEST, HIGHEST = 16_384, 1_048_576  # XFD1048576 is the last cell of a sheet
 PLACE = re.compile(rb"""<(?:\w+:)?(?:row|c)\b[^<>]*?\sr\s*=\s*["']([A-Za-z]*)(\d*)""")  # of a row or a cell
 ERRORS = {"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#GETTING_DATA"}
@@ -38,9 +38,9 @@ Sheet = tuple[list[str], list[list[Any]]]
 def read_rows(
     path: Path, columns: list[str], encoding: str | None = None, long_rows: str | None = None
 ) -> Iterator[Row]:
-    """Yield the named columns of each row; complain of a missing column before the first.
+    """Yield the named columns of each row; raise for a missing column before the first row.
 
-    long_rows : what to do with rows of a CSV file that have more cells than its header; None refuses them
+    long_rows : treatment of CSV rows with more cells than the header; None refuses them
     """
     delimited = partial(_csv, long_rows=long_rows)
     readers: dict[str, Callable[[Path, list[str], str | None], Iterator[Row]]] = {
@@ -91,7 +91,7 @@ def _empty(path: Path) -> EverylabelError:
 
 
 class Column:
-    """One text column of a file: can be counted and iterated again and again, is never all in memory."""
+    """One text column of a file, which is never in memory as a whole; can be iterated repeatedly."""
 
     def __init__(
         self, path: Path, name: str, encoding: str | None = None, long_rows: str | None = None
@@ -106,13 +106,13 @@ class Column:
     def __len__(self) -> int:
         if self._length is None:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", EverylabelWarning)  # told when the rows are used
+                warnings.simplefilter("ignore", EverylabelWarning)  # reported when the rows are used
                 self._length = sum(1 for _ in self)
         return self._length
 
 
 def check_columns(path: Any, there: list[str], wanted: list[str]) -> None:
-    """Say which column is missing and which there are."""
+    """Raise for a missing column, and list the existing ones."""
     missing = [name for name in wanted if name not in there]
     if missing:
         names = listed([repr(name) for name in there], 20) or "none: it has no columns"
@@ -131,7 +131,7 @@ def _csv(path: Path, columns: list[str], encoding: str | None, long_rows: str | 
 
 
 def parsed_json(text: str) -> Any:
-    """Return what JSON holds, each half of a character (a lone surrogate) as a question mark."""
+    """Return parsed JSON; lone surrogates become question marks."""
     stored = json.loads(text)
     if "\\ud" not in text and "\\uD" not in text:
         return stored
@@ -152,7 +152,7 @@ def _object(path: Path, number: int, line: str) -> Row:
 
 
 def _flat(row: Row, before: str = "", levels: int = LEVELS) -> Row:
-    """Return an object's values, those of objects in it by names with dots: message.body."""
+    """Return an object's values; values of nested objects get names with dots: message.body."""
     flat: Row = {}
     for name, value in row.items():
         if levels and isinstance(value, dict):
@@ -176,7 +176,7 @@ def _jsonl(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row
 
 
 def _objects(path: Path, encoding: str | None) -> list[Row]:
-    """Return the objects of a JSON file: a list of them, alone or as the one list of an object."""
+    """Return the objects of a JSON file: a list of objects, or an object with one such list."""
     try:
         stored = parsed_json("".join(read_lines(path, encoding)))
     except (ValueError, RecursionError) as error:
@@ -231,9 +231,9 @@ def _next(path: Path, batches: Iterator[Any]) -> Any:
 
 
 def _texts(file: Any) -> list[str]:
-    """Return where texts lie, also in lists and structs, whose values, each once, can be held.
+    """Return the paths of text columns, also in lists and structs, whose distinct values fit into memory.
 
-    A column that is large is read as it stands.
+    Larger columns are read value by value.
     """
     about, schema = file.metadata, file.schema
     groups = [about.row_group(i) for i in range(about.num_row_groups)]
@@ -248,7 +248,7 @@ def _texts(file: Any) -> list[str]:
 
 
 def _values(column: Any) -> list[Any]:
-    """Return a column's values; those that are one in the file are one object."""
+    """Return a column's values; equal values of the file are one object."""
     if hasattr(column, "dictionary"):
         used = column.indices.unique().drop_null()
         known = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
@@ -268,7 +268,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def _opened(path: Path, columns: Sequence[str] = ()) -> Any:
-    """Return a file; if columns of it are to be read, texts are read once a value, not once a row."""
+    """Open a file; texts of the given columns are read once per distinct value, not once per row."""
     parquet = need("pyarrow.parquet", "table", "reading Parquet")
     try:
         file = parquet.ParquetFile(path)
@@ -287,9 +287,9 @@ def read_sheet(path: Path) -> Sheet:
     return _read(path, about.st_mtime_ns, about.st_size)
 
 
-@lru_cache(maxsize=1)  # it is asked for its header, for some rows, for all
+@lru_cache(maxsize=1)  # callers ask for its header, for some rows, and for all
 def _read(path: Path, changed: int, size: int) -> Sheet:
-    from python_calamine import CalamineWorkbook  # here, so that only those wait who have a spreadsheet
+    from python_calamine import CalamineWorkbook  # slow to import, and only for spreadsheets
 
     try:
         _check_size(path)
@@ -301,7 +301,7 @@ def _read(path: Path, changed: int, size: int) -> Sheet:
         raise
     except BaseException as error:  # a panic of calamine's on a damaged file is no Exception
         raise EverylabelError(
-            f"path {str(path)!r} is no .xlsx file, or has a password ({error}); save it anew as .xlsx or .csv"
+            f"path {str(path)!r} is no .xlsx file, or has a password ({error}); save it as .xlsx or .csv"
         ) from error
     if len(names) > 1:
         warnings.warn(
@@ -313,7 +313,7 @@ def _read(path: Path, changed: int, size: int) -> Sheet:
 
 
 def _check_size(path: Path) -> None:
-    """Refuse a file that would not fit into memory: calamine holds every cell up to the last one."""
+    """Raise for a file that would not fit into memory: calamine holds every cell up to the last one."""
     columns = rows = 1
     with zipfile.ZipFile(path) as archive:
         size = files.unpacked_size(archive)
@@ -343,7 +343,7 @@ def _column(letters: bytes) -> int:
 
 
 def _table(path: Path, rows: list[list[Any]]) -> Sheet:
-    """Return the header, and rows as long as it; refuse rows that have cells beyond it."""
+    """Return the header and rows of its length; raise for rows with more cells."""
     if not rows:
         return [], []
     header = ["" if cell is None else str(cell).strip() for cell in rows[0]]
@@ -362,7 +362,7 @@ def _table(path: Path, rows: list[list[Any]]) -> Sheet:
 
 
 def _value(cell: Any) -> Any:
-    """Return a cell as it is shown: whole numbers without a point, dates as text, errors as nothing."""
+    """Return a cell as text: whole numbers without a point, dates as text, errors as an empty text."""
     if cell == "" or (isinstance(cell, str) and cell in ERRORS):
         return None
     if isinstance(cell, datetime):

@@ -1,4 +1,4 @@
-"""Tables with a column of texts or images: files with rows; of tables in memory, the items."""
+"""Tables with a column of texts or images: files, and the items of tables in memory."""
 
 import csv
 import io
@@ -31,10 +31,10 @@ MOST_FIELDS = 12  # columns shown beside the item
 
 
 def read_table(path: Path, options: Options, plain: bool = False, base: Path | None = None) -> Items:
-    """Return the rows of a file; columns of what is labelled and of ids are chosen if none are named.
+    """Return the rows of a file as items; content and id columns are detected unless they are named.
 
-    plain : without ids that are not asked for, and without columns to show
-    base : where paths of images start, if not where the file lies
+    plain : without detected ids, and without columns to show
+    base : folder of relative image paths; default: the file's folder
     """
     chosen, notes = {}, []
     named = named_ids(options.id_column)
@@ -44,13 +44,13 @@ def read_table(path: Path, options: Options, plain: bool = False, base: Path | N
         taken = (*label_columns(options), named)
         kind, name = choose_column(path, taken, options)
         chosen = {f"{kind}_column": name}
-        notes.append(f"column {name!r} holds what is labelled (--{kind}-column chooses another)")
+        notes.append(f"column {name!r} is labelled (--{kind}-column chooses another)")
         options = replace(options, **chosen)  # type: ignore[arg-type]
     wanted = wanted_columns(options)
     columns = read_columns(path, wanted, options, others=not plain)
     if options.id_column is None and not plain:
-        ids, told = choose_ids(columns, wanted)
-        notes += [] if told is None else [told]
+        ids, note = choose_ids(columns, wanted)
+        notes += [] if note is None else [note]
         if ids is not None:
             chosen["id_column"] = ids
             options = replace(options, id_column=ids)
@@ -72,7 +72,7 @@ def read_whole(path: Path, encoding: str | None = None, long_rows: str | None = 
         writer.writeheader()
         writer.writerows(rows)
         clean.seek(0)
-        return pandas.read_csv(clean)  # which finds out what is a number
+        return pandas.read_csv(clean)  # pandas detects numbers
     except EverylabelError:
         raise
     except OSError as error:
@@ -82,7 +82,7 @@ def read_whole(path: Path, encoding: str | None = None, long_rows: str | None = 
 
 
 def image_paths(values: Sequence[Any], base: Path) -> list[Any]:
-    """Return a column's paths, relative to its file; None for a gap, an image that is none as it is."""
+    """Return a column's image paths, relative to its file; None for a gap; other objects unchanged."""
     urls = [value for value in values if isinstance(value, str) and "://" in value]
     if urls:
         raise EverylabelError(
@@ -108,7 +108,7 @@ def _image(value: Any, base: Path) -> Any:
 
 
 def wanted_columns(options: Options) -> list[str]:
-    """Return the columns that are named, first the one that is labelled."""
+    """Return the named columns, the labelled one first."""
     text, image = options.text_column, options.image_column
     if text is not None and image is not None:
         raise EverylabelError(f"--text-column is {text!r} and --image-column {image!r}; expected one only")

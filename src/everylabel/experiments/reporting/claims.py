@@ -1,9 +1,9 @@
 """The paper's claims, each with its check and the datasets it is about.
 
-A check works out a number in every repetition that is positive where the claim is right, for every dataset. A
+A check computes a number in every repetition, for every dataset; it is positive if the claim is right. A
 dataset is for the claim if the 95% confidence interval of the mean (Student's t) lies above zero, against it if
 below; `tally` makes a verdict of them. A claim is judged over the datasets that its sentence or figure shows;
-where none of them is at hand it is not tested. All others are shown after them and do not count.
+if none of them is available it is not tested. Other datasets are shown after them and do not count.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +29,7 @@ from everylabel.experiments.results import Row
 
 CONFIDENCE = 0.95
 LEAST = 0.001  # a tenth of a point of accuracy: less counts for nothing
-UNMEASURED = "nothing was measured that it speaks of"
+UNMEASURED = "not measured"
 Rows = dict[str, list[Row]]  # by experiment
 
 
@@ -40,7 +40,7 @@ class Found(NamedTuple):
     estimate: Estimate
     text: str  # the figure as people read it
     least: float = 0.0  # the smallest mean that counts
-    partly: bool = False  # something that could speak against the claim was not measured
+    partly: bool = False  # some measurements that could refute the claim are missing
 
     @property
     def side(self) -> int:
@@ -62,7 +62,7 @@ def tally(
 ) -> tuple[str, str]:
     """Return the verdict over the datasets of a claim (None: all), and the figures of all.
 
-    It holds if no dataset is against it and at least half are for it; of what only *can* happen, one
+    It holds if no dataset is against it and at least half are for it. For a claim that something *can* happen, one
     dataset is enough.
     """
     found = [one for one in found if one.estimate.n]
@@ -366,9 +366,9 @@ CLAIMS = [
     Claim("Margin with updates improves on top b in early stages (the first half of the cycles).", "Sec. 5, Fig. 6", "batch-selection", leads_early("margin with updates", "margin"), ALL),
     Claim("Badge with updates improves on k-means++ in early stages (the first half of the cycles).", "Sec. 5, Fig. 6", "batch-selection", leads_early("Badge with updates", "Badge"), ALL),
     Claim("The optimal look-ahead consistently outperforms all competitors.", "Sec. 5, Fig. 7", "look-ahead", beats_all("optimal", RIVALS), ALL),
-    Claim("The same if its batches are mixed and scored by log loss, as the authors' public code has it.", "public code", "look-ahead", beats_all("optimal, mixed batches", RIVALS), ALL),
+    Claim("The same with mixed batches scored by log loss, as in the authors' public code.", "public code", "look-ahead", beats_all("optimal, mixed batches", RIVALS), ALL),
     Claim("Typiclust is closer to the optimal look-ahead in early stages and falls behind in later ones.", "Sec. 5, Fig. 7", "look-ahead", falls_behind("Typiclust", "optimal"), ALL),
-    Claim("Ours: look-ahead, told each label after its pick, outperforms all others, in mean accuracy over the curve.", "beyond", "look-ahead", beats_all("look-ahead", (*RIVALS, *WITH_UPDATES)), EVERYWHERE, also="batch-selection"),
+    Claim("Ours: look-ahead, given each label after its pick, outperforms all others, in mean accuracy over the curve.", "beyond", "look-ahead", beats_all("look-ahead", (*RIVALS, *WITH_UPDATES)), EVERYWHERE, also="batch-selection"),
     Claim("Ours: the exact update gains more accuracy than second order, on average over the stages.", "beyond", "stages", beats("exact", "second order"), EVERYWHERE),
     Claim("Ours: the exact update is closer to retraining in accuracy than second order.", "beyond", "stages", closer("exact", "second order", "retraining"), EVERYWHERE),
     Claim("Ours: the exact update, too, is faster than training to the optimum at |D| = 1,000.", "beyond", "speed-up", speed(FAST, "exact", None, within(1.0)), EVERYWHERE),

@@ -46,13 +46,13 @@ class Report(NamedTuple):
     repetitions: Table  # what was run
     sections: list[Section]
     verdicts: Table
-    claims: Table  # those that something measured speaks of
-    untested: Table  # and the others
+    claims: Table  # claims that were tested
+    untested: Table  # the number of claims that were not tested
     runs: Table
     data: Table
 
 
-CLAIMS, RUN, RUNS = "The paper's claims", "What was run", "Runs and data"
+CLAIMS, RUN, RUNS = "The paper's claims", "Experiments", "Runs and data"
 
 
 def as_html(report: Report) -> str:
@@ -69,8 +69,8 @@ def as_html(report: Report) -> str:
     parts.append(f"{_h2(CLAIMS)}<p>{RULE}</p>{_html_table(report.verdicts)}")
     parts.append(_html_table(report.claims, "claims") if report.claims[1:] else "")
     if report.untested[1:]:
-        told = f"<summary>{_not_tested(report)}</summary>"
-        parts.append(f"<details>{told}{_html_table(report.untested, 'claims')}</details>")
+        summary = f"<summary>{_not_tested(report)}</summary>"
+        parts.append(f"<details>{summary}{_html_table(report.untested, 'claims')}</details>")
     parts.append(f"{_h2(RUNS)}{_html_table(report.runs)}{_html_table(report.data)}")
     return PAGE.format(title="everylabel: the paper, reproduced", body="\n".join(parts))
 

@@ -234,8 +234,8 @@ def _section(name: str, training: str, rows: list[Row]) -> Section:
     counts = {_count(name, rows, dataset) for dataset in datasets_of(rows)}
     repetitions = " to ".join(map(str, sorted({min(counts), max(counts)})))  # of datasets, fewest to most
     note = " ".join(filter(None, ((experiment.__doc__ or "").split("\n")[0], NOTES.get(name))))
-    told = training and not experiment.on_items
-    note += f" {repetitions} repetitions" + (f", trained {TRAININGS[training]}." if told else ".")
+    by_training = training and not experiment.on_items
+    note += f" {repetitions} repetitions" + (f", trained {TRAININGS[training]}." if by_training else ".")
     if name == "speed-up":
         ways = sorted({row.metric for row in rows})
         drawn = [
@@ -298,7 +298,7 @@ def _illustrations() -> Section:
         _picture("monte-carlo", "Monte Carlo reweighting in one dimension (Fig. 1)", reweighted),
         _picture("boundary", "A decision boundary before, after and retrained", boundary),
     ]
-    return Section("Illustrations", "What an update does.", drawn, [])
+    return Section("Illustrations", "The effect of an update.", drawn, [])
 
 
 def _picture(file: str, caption: str, figure: Figure) -> Picture:

@@ -108,7 +108,7 @@ class Rows:
             503,
             "features_gone",
             f"nothing is saved: the file of the features was cut off, it had {self._size:,} bytes; stop, put "
-            "it back as it was, and start again. All that was acknowledged is in the log",
+            "it back as it was, and start again. All acknowledged answers are in the log",
         )
 
     def add(self, ids: Sequence[str], features: np.ndarray) -> None:

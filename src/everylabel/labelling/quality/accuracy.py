@@ -75,8 +75,8 @@ def accuracy_left(verdicts: Verdicts, left: np.ndarray) -> Interval:
     estimate = float(probs.mean())
     slope = (probs * (1.0 - probs)) @ there / len(left)
     variance = float(slope @ cov @ slope)
-    told = estimate * (1.0 - estimate)
-    n = told / max(variance, 1e-12) if told > 1e-12 else n_weighted  # estimate is 0 or 1
+    spread = estimate * (1.0 - estimate)
+    n = spread / max(variance, 1e-12) if spread > 1e-12 else n_weighted  # estimate is 0 or 1
     return wilson(estimate, float(n))
 
 

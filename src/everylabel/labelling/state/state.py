@@ -262,8 +262,8 @@ class State:
 
     def without_suggestions(self) -> frozenset[int]:
         """Return items whose suggestions must not teach: test items, removed items and "cannot tell"."""
-        told = (item for item in self.answers if item not in self.labels)
-        return frozenset({*self.test, *self.left, *told})
+        answered = (item for item in self.answers if item not in self.labels)
+        return frozenset({*self.test, *self.left, *answered})
 
     def adjudicated(self) -> list[int]:
         """Return the items with a standing answer by an adjudicator."""

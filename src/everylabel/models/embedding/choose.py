@@ -87,7 +87,7 @@ def choose(kind: str, model: str | None, sample: Sample, how: How) -> Backend:
     if kind == "image":
         return _image(model, sample, how)
     if model not in (None, "table"):
-        raise EverylabelError(f"model is {model!r}; a table has one only: expected None")
+        raise EverylabelError(f"model is {model!r}; tables have one encoder: expected None")
     from everylabel.models.embedding.tables import Table
 
     return Table.fit(sample())

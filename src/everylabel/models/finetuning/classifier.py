@@ -2,8 +2,8 @@
 
 f, t the features of an item by the encoder before and after fine-tuning; d features in all, k classes.
     probabilities = softmax([f t] W + b)        W (d, k) and b (k,): the head, its scaling folded in
-An encoder that is not trusted gives f alone. A folder of it is that of `TunedEncoder.save`, which
-sentence-transformers opens, with the head beside. Such a folder can be written without torch.
+If fine-tuning is not trusted, the features are f alone. `save` writes the folder of `TunedEncoder.save`,
+which sentence-transformers opens, and the head beside it. Such a folder can be written without torch.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ OPSET = 17
 
 
 class TunedClassifier:
-    """An encoder after fine-tuning with the head on its features: items in, probabilities out.
+    """A fine-tuned encoder with its head: items in, probabilities out.
 
     Parameters
     ----------
     encoder : TunedEncoder
-        Of `found.encoder`, where `found` is the result of `everylabel.finetune`.
+        `found.encoder`, where `found` is the result of `everylabel.finetune`.
     weights, bias : array (d, k), array (k,)
         The head on the features that the encoder gives.
     classes : sequence of str
@@ -92,7 +92,7 @@ class TunedClassifier:
 
     @classmethod
     def load(cls, folder: str | Path, device: str | None = None) -> Self:
-        """Return what `save` or `everylabel export --what model` wrote."""
+        """Load a folder written by `save` or `everylabel export --what model`."""
         from everylabel.models.finetuning.encoder import TunedEncoder
 
         place = Path(folder)
@@ -123,7 +123,8 @@ class TunedClassifier:
 def copy_with_head(
     encoder: Path, folder: Path, weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]
 ) -> None:
-    """Write a folder of an encoder that `TunedEncoder.save` wrote, with a head; it appears whole or not.
+    """Copy an encoder's folder (written by `TunedEncoder.save`) and add a head; the copy appears whole or not
+    at all.
 
     folder : new or empty
     """
@@ -145,17 +146,19 @@ def write_head(folder: Path, weights: np.ndarray, bias: np.ndarray, classes: Seq
     files = need("safetensors.numpy", "text", "writing a head")
     head = {"weight": np.ascontiguousarray(weights.T, np.float32), "bias": np.asarray(bias, np.float32)}
     files.save_file(head, folder / HEAD)
-    told = json.dumps({"classes": list(classes)}, ensure_ascii=False, indent=1)
-    (folder / CLASSES).write_text(told + "\n", encoding="utf-8")
+    names = json.dumps({"classes": list(classes)}, ensure_ascii=False, indent=1)
+    (folder / CLASSES).write_text(names + "\n", encoding="utf-8")
     record = json.loads((folder / "finetuned.json").read_text())
     (folder / README).write_text(_readme(record), encoding="utf-8")
 
 
 def _readme(record: dict[str, Any]) -> str:
-    """Return how to get probabilities of the folder in which this lies."""
+    """Return the README of the folder: how to get probabilities."""
     tuned = "[frozen.encode(texts), tuned.encode(texts)]" if record["trusted"] else "[frozen.encode(texts)]"
     which = (
-        "Its embeddings and those from before fine-tuning" if record["trusted"] else "Those from before it"
+        "Its embeddings and those from before fine-tuning"
+        if record["trusted"]
+        else "Its embeddings from before fine-tuning"
     )
     with_everylabel = """\
 ```python

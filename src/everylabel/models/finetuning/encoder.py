@@ -1,8 +1,8 @@
 """An encoder in two halves: the lower blocks run once an item, the upper ones can be trained.
 
-The network is called as its own code has it. To run the upper half alone, the forward passes of the lower
-blocks are bypassed and the last of them returns the stored states; so masks, positions, pooling and norms are
-the network's own, and any BERT-like or ViT-like encoder will do.
+The network runs its own code. To run the upper half alone, the forward passes of the lower blocks are
+bypassed, and the last of them returns the stored states. So masks, positions, pooling and norms are the
+network's own, and any BERT-like or ViT-like encoder works.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Encoder:
     Parameters
     ----------
     model : str, Path, SentenceTransformer, or (processor, model) of transformers
-        A folder or hub name; of texts, a plain transformers encoder is pooled by the mean of its tokens.
+        A folder or hub name. A plain transformers encoder of texts is pooled by the mean of its tokens.
     kind : {"text", "image"}
-        Items that it embeds.
+        The kind of items.
     blocks : int or float
-        Blocks at the top that are trained: how many, or which share of them.
+        Number or share of the upper blocks to train.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Encoder:
         self.upper.load_state_dict(weights)
 
     def inputs(self, items: Sequence[Any]) -> dict[str, torch.Tensor]:
-        """Return items as the network takes them."""
+        """Return items as inputs of the network."""
         if self.kind == "image":
             images = [open_image(item) for item in items]
             if any(image is None for image in images):
@@ -95,7 +95,7 @@ class Encoder:
         }
 
     def stand_in(self, mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return inputs of the right shape for a pass whose states are known: no text is tokenised again."""
+        """Return inputs of the right shape for a pass with stored states, without tokenising again."""
         if self.kind == "image":
             assert self._template is not None
             given = {"pixel_values": self._template.expand(len(mask), *self._template.shape[1:])}
@@ -104,7 +104,7 @@ class Encoder:
         return {name: value.to(self.device) for name, value in given.items()}
 
     def outputs(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Return features (n, d) of what `inputs` gave."""
+        """Return features (n, d) of inputs made by `inputs`."""
         if self.kind == "text":
             return self.model(dict(inputs))["sentence_embedding"]
         hidden = self.model(**inputs).last_hidden_state
@@ -122,7 +122,7 @@ class Encoder:
         return np.concatenate(rows)[np.argsort(order)]
 
     def save(self, folder: Path | str) -> Path:
-        """Write a folder that sentence-transformers opens (of images, transformers)."""
+        """Write a folder that sentence-transformers opens (for images: transformers)."""
         folder = Path(folder)
         if self.kind == "text":
             self.model.save(str(folder), create_model_card=False)
@@ -135,7 +135,7 @@ class Encoder:
 class TunedEncoder:
     """An encoder before and after fine-tuning, and whether the tuned features are in use.
 
-    `finetune` makes it (`found.encoder`), `save` writes it, and `load` gives it back.
+    `finetune` returns it as `found.encoder`; `save` writes it and `load` reads it.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class TunedEncoder:
         self.encoder, self.frozen, self.tuned, self.trusted = encoder, frozen, tuned, trusted
 
     def embed(self, items: Sequence[Any]) -> np.ndarray:
-        """Return features in use: frozen and tuned side by side if trusted, else the frozen ones."""
+        """Return the features in use: frozen and tuned side by side if trusted, else the frozen ones."""
         with self._weights(self.frozen):
             if not self.trusted:
                 return self.encoder.embed(items)
@@ -164,21 +164,22 @@ class TunedEncoder:
             return np.concatenate(rows)
 
     def embed_tuned(self, items: Sequence[Any]) -> np.ndarray:
-        """Return the tuned features alone, trusted or not: those of the saved folder."""
+        """Return only the tuned features, trusted or not: the features of the saved folder."""
         with self._weights(self.tuned):
             return self.encoder.embed(items)
 
-    def save(self, folder: Path | str, told: dict[str, Any] | None = None) -> Path:
+    def save(self, folder: Path | str, extra: dict[str, Any] | None = None) -> Path:
         """Write the tuned encoder as a folder that sentence-transformers opens; weights as safetensors.
 
-        Beside it lie the frozen weights of the tuned blocks and a record, so that `load` gives both features.
+        The folder also holds the frozen weights of the tuned blocks and a record, so that `load` gives both
+        features.
         """
         files = need("safetensors.torch", "text", "saving an encoder")
         with self._weights(self.tuned):
             folder = self.encoder.save(folder)
         files.save_file({key: value.contiguous() for key, value in self.frozen.items()}, folder / FROZEN)
         record = {"kind": self.encoder.kind, "blocks": len(self.encoder.upper), "trusted": self.trusted}
-        (folder / RECORD).write_text(json.dumps({**record, **(told or {})}, indent=1) + "\n")
+        (folder / RECORD).write_text(json.dumps({**record, **(extra or {})}, indent=1) + "\n")
         return folder
 
     @classmethod
@@ -195,7 +196,7 @@ class TunedEncoder:
 
     @contextmanager
     def _weights(self, weights: Weights) -> Iterator[None]:
-        """Run with these weights; the network has those of before again afterwards."""
+        """Run the block with these weights; restore the earlier weights afterwards."""
         before = self.encoder.weights()
         try:
             self.encoder.set_weights(weights)
@@ -207,8 +208,8 @@ class TunedEncoder:
 class States:
     """Hidden states of items below the trained blocks, and the features of the untrained encoder.
 
-    States are in a temporary file that has no name: it is gone with the process, and the system may drop its
-    pages when memory is short.
+    States are in an unnamed temporary file: it disappears with the process, and the system may drop its pages
+    when memory is short.
     """
 
     def __init__(
@@ -249,7 +250,7 @@ class States:
         self.ends[order] = np.cumsum(self.lengths[order])
 
     def forward(self, idx: np.ndarray) -> torch.Tensor:
-        """Return features of some items by the encoder's upper half, as it is now."""
+        """Return features of some items by the encoder's upper half with its current weights."""
         order = np.argsort(self.lengths[idx], kind="stable")
         parts = [self._forward(idx[order[at : at + CHUNK]]) for at in range(0, len(idx), CHUNK)]
         return torch.cat(parts)[torch.from_numpy(np.argsort(order))]
@@ -269,7 +270,7 @@ class States:
     def embed(
         self, idx: np.ndarray | None = None, tick: Callable[[float], None] = lambda _: None
     ) -> np.ndarray:
-        """Return features (n, d) of items (all by default), by the encoder as it is now."""
+        """Return features (n, d) of items (all by default), by the encoder's current weights."""
         idx = np.arange(self.n) if idx is None else np.asarray(idx)
         order = np.argsort(self.lengths[idx], kind="stable")
         rows: list[np.ndarray] = []
@@ -282,7 +283,7 @@ class States:
 
 
 def find_blocks(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """Return the encoder's blocks: the longest list of modules of one class, inside no other such list."""
+    """Return the encoder's blocks: the longest list of modules of one class, not nested in another."""
     alike = {
         name: list(part)
         for name, part in model.named_modules()
@@ -300,7 +301,7 @@ def find_blocks(model: torch.nn.Module) -> list[torch.nn.Module]:
 
 
 def _load(name: str, kind: str) -> Any:
-    """Return the model, and what prepares its images."""
+    """Return the model and its image processor."""
     library = need(
         "sentence_transformers" if kind == "text" else "transformers", kind, "fine-tuning an encoder"
     )
@@ -316,13 +317,13 @@ def _load(name: str, kind: str) -> Any:
 
 
 def _by_length(items: Sequence[Any]) -> np.ndarray:
-    """Return an order in which texts of about one length lie together: little padding."""
+    """Return an order that puts texts of similar length together, so that little is padded."""
     lengths = [len(item) if isinstance(item, str) else 0 for item in items]
     return np.argsort(lengths, kind="stable")
 
 
 def _split_pass(encoder: Encoder, given: dict[str, torch.Tensor]) -> tuple[torch.Tensor, np.ndarray]:
-    """Return the states that the first upper block is given, and the features, of one whole pass."""
+    """Return the input states of the first upper block, and the features, of one whole pass."""
     seen: list[torch.Tensor] = []
 
     def remember(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -9,14 +9,14 @@ import torch
 from everylabel.models.finetuning.encoder import TunedEncoder
 
 INPUTS = {"text": ["input_ids", "attention_mask"], "image": ["pixel_values"]}
-EXAMPLES = ["a text of some words", "a"]  # of two lengths, so that the mask has a say
+EXAMPLES = ["a text of some words", "a"]  # of two lengths, so that the mask matters
 
 
 class Network(torch.nn.Module):
     """Inputs of the encoder in, the most probable class and probabilities out.
 
-    The encoders before and after fine-tuning share all weights but those of the tuned blocks, and so does the
-    graph; ONNX Runtime computes their common part once.
+    The encoders before and after fine-tuning share all weights except those of the tuned blocks. The graph
+    shares them, too, and ONNX Runtime computes the common part once.
     """
 
     def __init__(self, tuned: TunedEncoder, weights: np.ndarray, bias: np.ndarray) -> None:
@@ -42,7 +42,7 @@ class Network(torch.nn.Module):
 
 
 def trace(tuned: TunedEncoder, weights: np.ndarray, bias: np.ndarray, file: IO[bytes], opset: int) -> None:
-    """Write the graph of an encoder with the head that is on its features."""
+    """Write the graph of an encoder with its head."""
     kind = tuned.encoder.kind
     if kind == "text":
         example = tuned.encoder.inputs(EXAMPLES)

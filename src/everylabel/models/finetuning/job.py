@@ -21,7 +21,7 @@ NICENESS = 10  # people who label come first
 class Job(NamedTuple):
     """The input of one attempt.
 
-    model, kind : of the encoder
+    model, kind : the encoder and the kind of its items
     labels : row of an item -> number of its class in `classes`
     phrases : of each class, the name first
     recipe : fields of `Recipe` that differ from the defaults

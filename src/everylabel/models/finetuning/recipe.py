@@ -2,8 +2,8 @@
 
 k classes; f the features of an item, g_c those of the name of class c, both of norm 1; W, b the frozen head.
     loss = CE(W f + b, y) + CE(f g / TEMPERATURE, y)
-The linear layer begins as the head that was fitted on frozen features. The second term is left out where the
-labels do not bear the names out: names that mislead do harm.
+The linear layer starts as the head fitted on frozen features. The second term is left out if the labels do
+not confirm the class names, because misleading names do harm.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,11 +20,11 @@ from everylabel.models.finetuning.encoder import States
 TEMPERATURE = 0.1
 MANY = 16  # classes above which a third of the blocks is trained, for longer, by names of the batch alone
 CLIP = 1.0  # norm of the gradient
-Tick = Callable[[float], None]  # share that is done; it may raise, to stop
+Tick = Callable[[float], None]  # called with the share that is done; may raise to stop
 
 
 class Recipe(NamedTuple):
-    """How the blocks are trained; the defaults are the best of those that were tried."""
+    """How the blocks are trained; the defaults are the best of the settings that were tried."""
 
     steps: int | None = None  # by the number of labels
     batch_size: int = 24
@@ -32,10 +32,10 @@ class Recipe(NamedTuple):
     head_rate: float = 1e-3  # of the linear layer
     weight_decay: float = 0.01
     warm_up: float = 0.1  # share of the steps
-    rank: int | None = None  # of LoRA, which wants a learning rate of 2e-3; None trains all weights
+    rank: int | None = None  # of LoRA (use a learning rate of 2e-3); None trains all weights
 
     def n_steps(self, n: int, k: int) -> int:
-        """Return how many steps n labels of k classes take."""
+        """Return the number of steps for n labels of k classes."""
         if self.steps is not None:
             return self.steps
         usual = 20 + (n - 200) * 0.08 if k <= MANY else n / 5
@@ -43,19 +43,19 @@ class Recipe(NamedTuple):
 
 
 class NameStates(NamedTuple):
-    """Where the phrases of classes lie among the states, and of which class each is."""
+    """Positions of the class names' phrases among the states, and the class of each."""
 
     rows: np.ndarray
     classes: np.ndarray
 
     def of(self, labels: np.ndarray) -> Self:
-        """Return those of some classes alone."""
+        """Return only the phrases of some classes."""
         some = np.isin(self.classes, labels)
         return self._replace(rows=self.rows[some], classes=self.classes[some])
 
 
 def trained_share(k: int) -> float:
-    """Return which share of the blocks is trained: with few labels a class, fewer of them overfit less.
+    """Return the share of blocks to train: with few labels per class, fewer blocks overfit less.
 
     MiniLM: Banking-77 with 308 labels gained 1.6 points with 2 of 6 blocks (-.1 to 3.1 over four draws of
     labels) and 1.5 with 3 (one draw, more overfitted); TREC-6 with 64 labels needs 3, .89 against .82 with 2.
@@ -133,7 +133,7 @@ def _loss(
 
 
 def _batches(labels: np.ndarray, size: int, steps: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield so many batches: all labels in random order, again and again."""
+    """Yield `steps` batches: all labels in random order, repeatedly."""
     size = min(size, len(labels))
     order = np.concatenate([rng.permutation(len(labels)) for _ in range(size * steps // len(labels) + 1)])
     for step in range(steps):
@@ -142,7 +142,7 @@ def _batches(labels: np.ndarray, size: int, steps: int, rng: np.random.Generator
 
 @contextmanager
 def _training(states: States, seed: int) -> Iterator[None]:
-    """Train the upper blocks alone, with dropout from a seed; torch's own generator stays as it was."""
+    """Train the upper blocks with dropout from a seed; restore torch's generator afterwards."""
     encoder = states.encoder
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -155,7 +155,7 @@ def _training(states: States, seed: int) -> Iterator[None]:
 
 
 class _LowRank(torch.nn.Module):
-    """A weight matrix plus the product of two thin ones, of which the first is 0: LoRA (Hu et al. 2021)."""
+    """A weight matrix plus the product of two thin ones, the first starting at 0: LoRA (Hu et al. 2021)."""
 
     def __init__(self, weight: torch.Tensor, rank: int) -> None:
         super().__init__()

@@ -1,14 +1,14 @@
-"""`finetune`: an encoder learns from labels, and cross-validation tells whether to trust it.
+"""`finetune`: train an encoder on labels, and decide by cross-validation whether to trust it.
 
 n labelled items, k classes. For each fold the encoder is tuned without the fold's labels; the head (class
 names and pool as prior) on frozen features, and on frozen and tuned features side by side, predicts them.
     p_T = softmax(log(p) / T)            T the temperature of least log loss, of each of the two
     l = -log(p_T of the label), frozen minus side by side: mean m, standard error s over the labels
     trusted = m > s / 2
-The temperature matters: a head on tuned features is too sure, since the encoder has seen the labels, and may
-have a worse log loss though it is right more often.
-These predictions are the honest ones: leave-one-out on tuned features is not, since the encoder has seen the
-labels. The folds are drawn without looking at labels, so that no item's label has a say in its prediction.
+The temperature matters: a head on tuned features is overconfident, since the encoder has seen the labels, and
+may have a worse log loss although it is right more often.
+The cross-fitted predictions are honest; leave-one-out on tuned features is not, since the encoder has seen
+the labels. Folds are drawn without looking at labels, so that no item's label influences its own prediction.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from everylabel.models.finetuning.encoder import CACHE_BYTES, Encoder, States, T
 from everylabel.models.finetuning.recipe import NameStates, Recipe, train_blocks, trained_share
 from everylabel.models.names import phrase
 
-Progress = Callable[[float, str], Any]  # share that is done, what is being done
+Progress = Callable[[float, str], Any]  # called with the share that is done, and what is being done
 Phrases = str | Sequence[str]
-POOL_ROWS = 600  # items that tell the directions of tuned features within a fold
+POOL_ROWS = 600  # items that estimate the directions of tuned features within a fold
 LEAST = 8  # labels
 FOLDS = 3
 TEMPERATURES = np.geomspace(0.5, 10, 31)
@@ -49,16 +49,16 @@ class Finetuned:
     Attributes
     ----------
     trusted : bool
-        Whether tuned features predicted labels that were left out better, beyond half a standard error.
+        Whether tuned features predicted held-out labels better, by more than half a standard error.
     log_loss, accuracy : dict
-        Cross-validated, of "frozen" features and of "tuned" ones (side by side with the frozen); the log
-        loss is that of calibrated probabilities.
+        Cross-validated, for "frozen" features and for "tuned" ones (side by side with the frozen ones); log
+        loss of calibrated probabilities.
     frozen_proba, proba : array (n, k)
         Predictions of the labelled items by models that have not seen their labels: on frozen features, and
-        on those that are in use now. Columns as `classes` (those of `classifier()` are sorted).
+        on the features in use. Columns in the order of `classes` (`classifier()` sorts its classes).
     features, unlabelled, names
-        Features in use: frozen and tuned ones side by side if trusted, else the frozen ones. Of the labelled
-        items, of the others, and of the phrases of class names, by class.
+        Features in use (frozen and tuned ones side by side if trusted, else the frozen ones) of the labelled
+        items, of the other items, and of the phrases of class names, by class.
     frozen, tuned : array (N, d)
         Features of all items, labelled and unlabelled, by the encoder before and after.
     encoder : TunedEncoder
@@ -80,7 +80,7 @@ class Finetuned:
     name_classes: np.ndarray
     frozen_names: np.ndarray
     tuned_names: np.ndarray
-    names_hold: bool  # whether the labels bear the class names out
+    names_hold: bool  # whether the labels confirm the class names
     seconds: float
 
     @property
@@ -103,7 +103,7 @@ class Finetuned:
 
     @property
     def rows(self) -> np.ndarray:
-        """Return the features in use of all items, and behind them those of the phrases of class names."""
+        """Return the features in use of all items, followed by those of the phrases of class names."""
         return np.concatenate([self.all_features, self._beside(self.frozen_names, self.tuned_names)])
 
     @property
@@ -119,7 +119,7 @@ class Finetuned:
     def classifier(self) -> LaplaceClassifier:
         """Return the head on the features in use: class names and all items as its prior.
 
-        Its `leave_one_out` is no honest figure if the encoder is trusted; `proba` is.
+        If the encoder is trusted, `leave_one_out` is overoptimistic: use `proba`.
         """
         y = np.asarray(self.classes)[self.labels]
         head = LaplaceClassifier()
@@ -132,15 +132,15 @@ class Finetuned:
         return self.encoder.embed(items)
 
     def save(self, folder: Path | str) -> Path:
-        """Write the encoder (`TunedEncoder.save`), with what cross-validation told."""
-        told = {
+        """Write the encoder (`TunedEncoder.save`) with the result of cross-validation."""
+        result = {
             "log_loss": self.log_loss,
             "accuracy": self.accuracy,
             "classes": [str(name) for name in self.classes],
             "labels": len(self.labels),
             "seconds": round(self.seconds, 1),
         }
-        return self.encoder.save(folder, told)
+        return self.encoder.save(folder, result)
 
     def _beside(self, frozen: np.ndarray, tuned: np.ndarray) -> np.ndarray:
         return np.concatenate([frozen, tuned], axis=1) if self.trusted else frozen
@@ -163,36 +163,36 @@ def finetune(
     cancelled: Callable[[], bool] | None = None,
     cache_bytes: int = CACHE_BYTES,
 ) -> Finetuned:
-    """Return an encoder that has learned from labelled items, and whether cross-validation trusts it.
+    """Fine-tune an encoder on labelled items, and report whether cross-validation trusts the result.
 
     Parameters
     ----------
     encoder : str, Path, SentenceTransformer, or (processor, model) of transformers
-        A folder or hub name of a BERT-like encoder; of images, of a ViT-like one. It stays as it is.
+        A folder or hub name of a BERT-like encoder (for images: ViT-like). It is not changed.
     texts, labels : sequences
         Labelled texts (or images), and the class of each.
     names : sequence of str, or dict
-        Class names, or phrases by class: they teach as long as the labels bear them out. Classes without a
-        label are known by them.
+        Class names, or phrases by class. The model learns from them as long as the labels confirm them. They
+        also name classes that have no label yet.
     unlabelled : sequence, optional
-        Other items, such as the pool: they tell which directions to trust, and are embedded.
+        Other items, such as the pool. They are embedded, and the prior is estimated from them.
     kind : {"text", "image"}
-        What the items are.
+        The kind of items.
     blocks : int, optional
-        Blocks at the top that are trained; by default the upper half, with more than 16 classes a third.
+        Number of upper blocks to train; default: half of them, with more than 16 classes a third.
     folds : int
-        Of the cross-validation. Each tunes the encoder once more.
+        Folds of the cross-validation. Each one tunes the encoder once more.
     recipe : Recipe, optional
         How the blocks are trained.
     seed : int
-        Of folds, batches and dropout.
+        Random seed of folds, batches and dropout.
     device : str, optional
-        Where it is computed; the CPU, or where a given model is.
+        Device; default: the CPU, or the device of a given model.
     progress, cancelled : callables, optional
-        progress(share, message) is told what is being done; cancelled() is asked whether to stop, which
+        progress(share, message) is called during the work. If cancelled() returns true, the work stops and
         raises `Cancelled`.
     cache_bytes : int
-        Most that the hidden states below the trained blocks may take of the disk.
+        Maximum size on disk of the hidden states below the trained blocks.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def finetune(
     labels = list(labels)
     if len(texts) != len(labels):
         raise EverylabelError(
-            f"texts has {len(texts)} items and labels {len(labels)}; expected as many of each"
+            f"texts has {len(texts)} items and labels {len(labels)}; expected the same number"
         )
     phrases: dict[Any, Phrases] = {}
     if names is not None:
@@ -237,17 +237,17 @@ def finetune(
 
 
 class Tuner:
-    """Items whose states below the trained blocks are known: an encoder can be tuned on them again and again.
+    """Items with stored states below the trained blocks, on which an encoder can be tuned repeatedly.
 
     Parameters
     ----------
     encoder : Encoder
     items : sequence
-        Labelled or not; labels name them by position.
+        Labelled or not; labels refer to them by position.
     classes : sequence
         All classes, in the order of their numbers.
     phrases : mapping, optional
-        Of classes: the name itself, as words, is always the first.
+        Phrases by class. The class name itself, as words, always comes first.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class Tuner:
     ) -> None:
         self.encoder, self.classes, self.n = encoder, list(classes), len(items)
         self.cancelled = cancelled
-        told = [
+        named = [
             (number, words)
             for number, name in enumerate(self.classes)
             if phrases is not None and name in phrases
@@ -271,13 +271,13 @@ class Tuner:
         ]
         self.states = States(
             encoder,
-            [*items, *(words for _, words in told)],
+            [*items, *(words for _, words in named)],
             most_bytes=cache_bytes,
             tick=self._ticker(progress, "Reading the items"),
         )
-        self.phrases = [words for _, words in told]
-        self.name_classes = np.array([number for number, _ in told], np.int64)
-        self.name_rows = np.arange(self.n, self.n + len(told))
+        self.phrases = [words for _, words in named]
+        self.name_classes = np.array([number for number, _ in named], np.int64)
+        self.name_rows = np.arange(self.n, self.n + len(named))
         self.frozen_weights = encoder.weights()
 
     def tune(
@@ -291,7 +291,7 @@ class Tuner:
     ) -> Finetuned:
         """Return the encoder tuned on labels (item -> class number), cross-validated.
 
-        The tuner's own encoder has its frozen weights again afterwards, also if this is cancelled.
+        Afterwards the tuner's encoder has its frozen weights again, also after a cancellation.
         """
         begin, folds, recipe = time.perf_counter(), check_count(folds, "folds"), recipe or Recipe()
         rows = np.array(sorted(labels), np.int64)
@@ -340,7 +340,7 @@ class Tuner:
         )
 
     def features(self, tuned: TunedEncoder) -> np.ndarray:
-        """Return the features in use of all items, and behind them those of the phrases of class names."""
+        """Return the features in use of all items, followed by those of the phrases of class names."""
         before = self.states.features
         if not tuned.trusted:
             return before
@@ -351,7 +351,7 @@ class Tuner:
             self.encoder.set_weights(self.frozen_weights)
 
     def by_class(self, rows: np.ndarray) -> dict[int, np.ndarray] | None:
-        """Return the vectors of phrases by class number, of all rows; None without names."""
+        """Return the vectors of phrases by class number, out of all rows; None without names."""
         return _by_class(rows[self.n :], self.name_classes, range(len(self.classes)))
 
     def _left_out(
@@ -364,7 +364,7 @@ class Tuner:
         progress: Progress | None,
         message: str,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictions of items that are left out, on frozen and on both features."""
+        """Return predictions of held-out items, on frozen features and on both."""
         frozen = self._train(rows[~out], y[~out], recipe, seed, progress, message)
         before, pool = self.states.features, self._pool_rows()
         some = np.unique(np.r_[rows, pool, self.name_rows])
@@ -376,7 +376,7 @@ class Tuner:
         return frozen.predict_proba(before[rows[out]]), head.predict_proba(left)
 
     def _pool_rows(self) -> np.ndarray:
-        """Return items that stand for all, spread evenly."""
+        """Return an evenly spread sample of the items."""
         return np.linspace(0, self.n - 1, min(self.n, POOL_ROWS)).astype(np.int64)
 
     def _train(
@@ -388,7 +388,7 @@ class Tuner:
         progress: Progress | None,
         message: str,
     ) -> LaplaceClassifier:
-        """Tune the encoder from its frozen weights on; return the head on frozen features."""
+        """Tune the encoder, starting from its frozen weights; return the head on frozen features."""
         self.encoder.set_weights(self.frozen_weights)
         features = self.states.features
         head = self._head(features[rows], y, features[self._pool_rows()], features[self.name_rows])
@@ -429,7 +429,7 @@ class Tuner:
 
 
 def _part(progress: Progress | None, begin: float, end: float) -> Progress | None:
-    """Return a progress that fills a part of another."""
+    """Return a progress function for one part of the whole work."""
     if progress is None:
         return None
     return lambda share, message: progress(begin + share * (end - begin), message)
@@ -447,7 +447,7 @@ def _by_class(rows: np.ndarray, numbers: np.ndarray, classes: Any) -> dict[Any, 
 
 
 def calibrated_losses(proba: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the log loss of each label after the temperature that makes their mean least."""
+    """Return the log loss of each label after calibration by the best temperature."""
     log = np.log(np.maximum(proba, 1e-12))
 
     def at(temperature: float) -> np.ndarray:
@@ -460,7 +460,7 @@ def calibrated_losses(proba: np.ndarray, y: np.ndarray) -> np.ndarray:
 def is_better(tuned: np.ndarray, frozen: np.ndarray) -> bool:
     """Return whether losses are lower by more than half a standard error of the paired difference.
 
-    Not a whole one: the folds are against the network, which learns less from two thirds of the labels.
+    Half, because the folds disadvantage the network: it learns less from two thirds of the labels.
     """
     gain = frozen - tuned
     return bool(np.mean(gain) > 0.5 * np.std(gain, ddof=1) / np.sqrt(len(gain)))

@@ -32,26 +32,26 @@ _ALL = [
     Strategy("least_confident", "the least likely best guess", "Lewis & Gale 1994", "logits", uncertainty.least_confident, alone=True),
     Strategy("entropy", "the most uncertain label", "Shannon 1948; Settles 2009", "logits", uncertainty.entropy, alone=True, multi_label=True),
     Strategy("margin", "the two best guesses are closest", "Scheffer et al. 2001", "logits", uncertainty.margin, pick_one=uncertainty.narrowest, alone=True, multi_label=True),
-    Strategy("class_wise", "unsure, by classes with few labels; made for several classes per item", "beyond the paper", "logits", multi_label_scores.class_wise, multi_label=True),
-    Strategy("variance", "the least known direction, h' cov h", "MacKay 1992", "variances", variance.variance, alone=True, multi_label=True),
-    Strategy("bald", "what the label tells about the weights", "Houlsby et al. 2011", "members", bald.bald),
-    Strategy("batchbald", "what the batch's labels tell together", "Kirsch et al. 2019", "members", pick=batchbald.batchbald),
+    Strategy("class_wise", "uncertain classes with few labels; for several classes per item", "beyond the paper", "logits", multi_label_scores.class_wise, multi_label=True),
+    Strategy("variance", "the largest variance of the logits, h' cov h", "MacKay 1992", "variances", variance.variance, alone=True, multi_label=True),
+    Strategy("bald", "information of a label about the weights", "Houlsby et al. 2011", "members", bald.bald),
+    Strategy("batchbald", "information of a batch of labels about the weights", "Kirsch et al. 2019", "members", pick=batchbald.batchbald),
     Strategy("stochastic", "drawn by a score: power or softmax", "Kirsch et al. 2023", "logits", pick=stochastic.stochastic),
-    Strategy("coreset", "farthest from all that are known", "Sener & Savarese 2018", "features", pick=coreset.coreset, multi_label=True),
+    Strategy("coreset", "farthest from all labelled instances", "Sener & Savarese 2018", "features", pick=coreset.coreset, multi_label=True),
     Strategy("badge", "k-means++ on gradients", "Ash et al. 2020", "logits, features", pick=badge.badge, multi_label=True),
     Strategy("badge_norm", "the largest gradient; Badge with updates", "Huseljic et al., App. F", "logits, features", badge.badge_norm, alone=True, multi_label=True),
     Strategy("typiclust", "the most typical of each cluster without a label", "Hacohen et al. 2022", "features", pick=typiclust.typiclust, multi_label=True),
-    Strategy("maxherding", "the most ground that no label has covered", "Bae et al. 2024", "features", pick=herding.maxherding, multi_label=True),
-    Strategy("probcover", "the ball that covers most that no ball covers yet", "Yehuda et al. 2022", "features", pick=probcover.probcover, multi_label=True),
-    Strategy("falcun", "unsure, and predicted unlike each other", "Gilhuber et al. 2023", "logits", pick=falcun.falcun),
+    Strategy("maxherding", "regions that no label covers yet", "Bae et al. 2024", "features", pick=herding.maxherding, multi_label=True),
+    Strategy("probcover", "the ball that covers the most uncovered instances", "Yehuda et al. 2022", "features", pick=probcover.probcover, multi_label=True),
+    Strategy("falcun", "uncertain, with predictions that differ from each other", "Gilhuber et al. 2023", "logits", pick=falcun.falcun),
     Strategy("dropquery", "dropout changes the prediction; one of each cluster", "Gupte et al. 2024", "logits, features", pick=flips.dropquery),
     Strategy("alfamix", "a small step changes the prediction; one of each cluster", "Parvaneh et al. 2022", "logits, features", pick=flips.alfamix),
-    Strategy("bait", "the least variance left over the pool", "Ash et al. 2021", "logits, features, covariance", pick=bait.bait),
-    Strategy("epig", "what the label tells about other labels", "Bickford Smith et al. 2023", "members", few=bemps.epig),
-    Strategy("bemps", "the most change elsewhere: CoreMSE, CoreLog", "Tan et al. 2021", "members", few=bemps.bemps),
-    Strategy("herding", "the most unsure ground that no label has covered; the default", "Bae et al. 2025", "logits, features, covariance", pick=herding.herding, multi_label=True),
-    Strategy("refine", "herding from a pool that nine strategies have cleaned", "Huseljic et al. 2025", "logits, features, covariance", pick=refine.refine),
-    Strategy("lookahead", "the least expected risk once labelled", "Roy & McCallum 2001, by the update", "logits, features, covariance", few=lookahead.lookahead, step_size="auto"),
+    Strategy("bait", "the batch that leaves the least variance on the pool", "Ash et al. 2021", "logits, features, covariance", pick=bait.bait),
+    Strategy("epig", "information of a label about other labels", "Bickford Smith et al. 2023", "members", few=bemps.epig),
+    Strategy("bemps", "the largest change of other predictions: CoreMSE, CoreLog", "Tan et al. 2021", "members", few=bemps.bemps),
+    Strategy("herding", "uncertain regions that no label covers yet; the default", "Bae et al. 2025", "logits, features, covariance", pick=herding.herding, multi_label=True),
+    Strategy("refine", "herding among candidates that nine strategies have filtered", "Huseljic et al. 2025", "logits, features, covariance", pick=refine.refine),
+    Strategy("lookahead", "the label that leaves the least expected risk", "Roy & McCallum 2001, by the update", "logits, features, covariance", few=lookahead.lookahead, step_size="auto"),
 ]  # fmt: skip
 STRATEGIES = {strategy.name: strategy for strategy in _ALL}
 DEFAULT = "herding"  # for `select` and the page
@@ -67,7 +67,7 @@ def get(strategy: str | Strategy | Score) -> Strategy:
         return strategy
     if callable(strategy):
         name = getattr(strategy, "__name__", type(strategy).__name__)
-        return Strategy(name, "a score of one's own", "", score=strategy)
+        return Strategy(name, "a score of your own", "", score=strategy)
     if not isinstance(strategy, str):
         raise EverylabelError(
             f"strategy is a {type(strategy).__name__}; expected a name from strategies(), a Strategy, or a score: "

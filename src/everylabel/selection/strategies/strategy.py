@@ -88,7 +88,7 @@ def _options(rule: Callable[..., Any]) -> dict[str, Any]:
         known = signature(rule).parameters.values()
     except ValueError as error:  # a C function without a signature
         raise EverylabelError(
-            f"strategy is {rule!r}, which does not tell its arguments; expected a function of "
+            f"strategy is {rule!r}, whose arguments cannot be inspected; expected a function of "
             "(pool, idx, rng)"
         ) from error
     return {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY}

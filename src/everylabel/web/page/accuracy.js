@@ -15,11 +15,11 @@ const share = (value) => (value > 0.995 ? "above 99 %" : percent(value));
 
 function note({ checks, needed, estimate, labels }, every, labelled) {
   if (estimate !== null) {
-    return `Of the items left, estimated from ${plural(checks, "random check")}${labels === labelled ? "" : ` (at label ${count(labels)})`}`;
+    return `On unlabelled items, estimated from ${plural(checks, "random check")}${labels === labelled ? "" : ` (at label ${count(labels)})`}`;
   }
   if (needed && !every) return "Random checks are switched off in the settings.";
   if (needed) return `Known after ${plural(needed, checks ? "more random check" : "random check")}. ${drawn(every)} one.`;
-  return "Being looked at …";
+  return "Computing …";
 }
 
 const drawn = (every) => (every === 1 ? "Every item is" : `One item in ${count(every)} is`);
@@ -28,27 +28,27 @@ const drawn = (every) => (every === 1 ? "Every item is" : `One item in ${count(e
 function baseline({ estimate, commonest, share: part, better }) {
   if (estimate === null || commonest === null) return [];
   const name = className(commonest);
-  const told = `Always answering “${name}” would be right on about ${percent(part)}.`;
-  return better ? [told] : [told, " ", make("strong", {}, "The model is no better than that yet.")];
+  const baseline = `Always answering “${name}” would be right on about ${percent(part)}.`;
+  return better ? [baseline] : [baseline, " ", make("strong", {}, "The model is no better than that yet.")];
 }
 
 /** How the figure was measured, and its limits. */
 export function howMeasured(accuracy, every) {
   const how = every ? `${drawn(every)} drawn at random instead` : "When random checks are on, some items are drawn at random instead";
   const why =
-    "The items you label are chosen because the model can learn from them, so being right on them says little. " +
+    "The items you label are chosen because the model can learn from them, so the accuracy on them says little. " +
     `${how}, and the model's guess is hidden from you.`;
   if (accuracy.estimate === null) return why;
   if (state.multiLabel) {
-    return `${why} F1 weighs the classes that are found against those that are right, over all pairs of an item and a class. Each check is predicted by the model without its own label.`;
+    return `${why} F1 is the harmonic mean of precision and recall, over all pairs of an item and a class. Each check is predicted by the model without its own label.`;
   }
   const { checks, expected, unanswered } = accuracy;
   const missing =
-    unanswered > 0 ? ` ${plural(unanswered, "check")} ${unanswered === 1 ? "was" : "were"} skipped or left, so the figure may be too high.` : "";
+    unanswered > 0 ? ` ${plural(unanswered, "check")} ${unanswered === 1 ? "was" : "were"} skipped or not answered, so the figure may be too high.` : "";
   return (
     `${why} Each label is also predicted by the model without that label: this shows how often the model is right at each level of ` +
     `confidence. The ${plural(checks, "random check")} correct for the choice of the other items. By itself the model expects to be right ` +
-    `on ${percent(expected)} of the items left. In 95 of 100 projects the range holds the true accuracy at all times.${missing}`
+    `on ${percent(expected)} of the unlabelled items. In 95 of 100 projects the range contains the true accuracy at all times.${missing}`
   );
 }
 

@@ -28,7 +28,7 @@ function take(reply) {
 
 /** Describes the item and the question for screen readers; only the question if the item was in sight before. */
 function describe(task, before) {
-  if (!task) return "Nothing is left to label.";
+  if (!task) return "All items are labelled.";
   const best = proposed();
   const question = best ? ` Is it ${className(best.id)}?` : "";
   if (best && task.item.id === before) return question.trim();
@@ -143,11 +143,11 @@ async function give(item, path, extra, said, doing) {
   }
   const body = { person: state.person, item };
   const reply = await exchange(() => save(path, { ...body, ...extra }), said, doing);
-  if (reply) told(reply, item, path === NO_CLASS ? { class: state.multiLabel ? [] : NONE } : extra);
+  if (reply) rememberAnswer(reply, item, path === NO_CLASS ? { class: state.multiLabel ? [] : NONE } : extra);
   return reply;
 }
 
-function told(reply, item, extra) {
+function rememberAnswer(reply, item, extra) {
   state.undoable.push({ saved: reply.saved, item });
   const others = meanwhileText(reply.meanwhile, extra.class ?? extra.present ?? null);
   if (others) toast(others, { problem: true });
@@ -178,7 +178,7 @@ export async function labelMany(items, number, remove = false) {
   if (!reply) return;
   state.undoable.push({ saved: reply.saved, item: null });
   const { labelled, left_out: left } = reply.bulk;
-  if (left.length) toast(`${plural(labelled, "item")} saved; ${count(left.length)} with somebody else now.`, { problem: true });
+  if (left.length) toast(`${plural(labelled, "item")} saved; ${count(left.length)} open on somebody else's screen.`, { problem: true });
 }
 
 export const skip = () => answer("/api/skip", {}, () => "Skipped");
@@ -251,7 +251,7 @@ async function deliver() {
     try {
       const { meanwhile } = await save(entry.path, entry.body);
       const others = meanwhileText(meanwhile, entry.body.class ?? entry.body.present ?? null);
-      toast(`An answer that was not saved before is saved now. ${others}`, { problem: Boolean(others) });
+      toast(`An earlier answer is saved now. ${others}`, { problem: Boolean(others) });
     } catch {
       // Either refused for good, and the server's state counts, or it waits for the next visit.
     }
@@ -275,5 +275,5 @@ export async function renew() {
   if (state.busy || !state.task) return;
   const before = state.task.item.id;
   await more();
-  if (state.task && state.task.item.id !== before) toast("You were away for a while, so here is another item.");
+  if (state.task && state.task.item.id !== before) toast("Your item was given to somebody else while you were away; here is another one.");
 }

@@ -20,7 +20,7 @@ import { draw as drawTicks, startTicks, toggle } from "./ticks.js";
 
 const WITHOUT_FILTER = 10;
 const LIKELY = 5;
-const TOLD = 0.015; // lowest probability shown when there are many classes
+const SHOWN_FROM = 0.015; // lowest probability shown when there are many classes
 const ORDER = "1234567890";
 const LEAST = { narrow: 104, medium: 176, wide: 272 }; // least width of a button in pixels
 const LEAST_ON_PHONE = { narrow: 56, medium: 140, wide: 300 };
@@ -111,8 +111,8 @@ function drawClasses() {
 /** With many classes most are near 1 %, which says nothing. */
 function fill(button, probability) {
   const shown = probability !== undefined;
-  const told = shown && (!manyClasses() || probability >= TOLD);
-  setText(button.querySelector(".share"), told ? percent(probability) : "");
+  const visible = shown && (!manyClasses() || probability >= SHOWN_FROM);
+  setText(button.querySelector(".share"), visible ? percent(probability) : "");
   button.querySelector(".bar").style.transform = `scaleX(${shown ? probability : 0})`;
 }
 
@@ -147,7 +147,7 @@ function drawGuess() {
     const not = state.task?.ruled_out?.includes(number) ?? false;
     button.classList.toggle("mine", mine);
     button.classList.toggle("not", not);
-    if (mine || not) button.setAttribute("aria-description", mine ? "your answer so far" : "you said it is not this");
+    if (mine || not) button.setAttribute("aria-description", mine ? "your answer so far" : "you refused this class");
     else button.removeAttribute("aria-description");
   }
   drawLikely(shown);

@@ -25,15 +25,15 @@ function keyBox(each) {
 
 /** Asks what happens to the labels before a class is removed. */
 function removal(each, act) {
-  const into = make("select", { id: `into-${each.id}` }, make("option", { value: "" }, "nobody: their items are asked again"));
+  const into = make("select", { id: `into-${each.id}` }, make("option", { value: "" }, "no class: ask about these items again"));
   for (const other of state.classes) if (other.id !== each.id) into.append(make("option", { value: String(other.id) }, `“${shownName(other.name)}”`));
   const sure = quiet(`sure-${each.id}`, "Remove the class");
   const box = make(
     "div",
     { className: "removal", hidden: true },
-    field(into.id, `Who gets its ${plural(each.labels, "label")}?`, into),
+    field(into.id, `Where do its ${plural(each.labels, "label")} go?`, into),
     sure,
-    make("p", { className: "note" }, "Nothing is lost: a class that was removed can be brought back with its labels."),
+    make("p", { className: "note" }, "Nothing is lost: you can bring back a removed class with its labels."),
   );
   into.addEventListener("change", () => setText(sure, into.value ? "Merge the classes" : "Remove the class"));
   sure.addEventListener("click", () => act.remove(each, into.value ? Number(into.value) : null));
@@ -86,7 +86,7 @@ export function classRow(each, position, act) {
     if (submit.disabled) return;
     const { name } = wanted();
     const sure = submit.textContent !== "Save";
-    const said = name === each.name ? `“${name}” is described` : `Renamed to “${name}”`;
+    const said = name === each.name ? `Saved the description of “${name}”` : `Renamed to “${name}”`;
     const error = await act.change(each, { ...wanted(), sure }, said, `class-${each.id}`);
     if (error?.code === "class_alike") setText(submit, "Save anyway");
   });

@@ -50,7 +50,7 @@ function words(error) {
 export function openAdd() {
   const { form, box } = addForm((name) => {
     closeDialog();
-    toast(`Added “${name}”. Nothing else has moved.`);
+    toast(`Added “${name}”. The other classes keep their keys.`);
   });
   box.setAttribute("autofocus", "");
   showDialog("add", "New class", [form]);
@@ -83,7 +83,7 @@ class ClassList {
   }
 
   removedRow(each) {
-    const where = each.into === null ? "its items are asked again" : `its labels went to “${className(each.into)}”`;
+    const where = each.into === null ? "the page asks about its items again" : `its labels went to “${className(each.into)}”`;
     const back = make("button", { type: "button", className: "quiet", id: `back-${each.id}` }, "Bring back");
     back.addEventListener("click", () => this.send(() => post(`/api/classes/${each.id}/restore`, { person: state.person }), `“${each.name}” is back`));
     return make("li", {}, make("p", { dir: "auto" }, `“${each.name}” was removed; ${where}.`), back);
@@ -144,7 +144,7 @@ export async function openClasses() {
     const typed = unsaved(box, classes.list);
     if (!typed || typed === warned) return false;
     warned = typed;
-    setText(leaving, `Not saved: ${typed}. Enter in its box saves it; Esc again leaves without.`);
+    setText(leaving, `Not saved: ${typed}. Press Enter in its box to save, or Esc again to discard.`);
     return true;
   };
   showDialog("class-dialog", "Classes", [note, classes.last, classes.problem, classes.list, form, classes.removed, leaving], { keep });

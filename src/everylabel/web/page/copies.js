@@ -36,11 +36,11 @@ export function startCopies() {
 export function openCopies() {
   if (!state.task) return;
   if (!found) {
-    nothing(guessShown() ? "No near copies of this item are known." : "Near copies are looked for where the model's guess is shown.");
+    nothing(guessShown() ? "This item has no near copies." : "Near copies are listed only where the model's guess is shown.");
     return;
   }
   const { item } = state.task;
   const own = { id: item.id, name: item.name, text: item.text, image: item.image, state: "free", guess: found.guess };
-  const note = `The model says ${className(found.guess)} for all of them: Enter gives it.`;
+  const note = `The model says ${className(found.guess)} for all of them: press Enter to accept.`;
   openSeveral("Near copies", [own, ...found.items], { guess: found.guess, note });
 }

@@ -35,7 +35,7 @@ function axes(svg, x, y, most) {
 function summary(points) {
   const last = points.at(-1);
   const checked = points.findLast((point) => point.accuracy !== null);
-  const checks = checked ? `; it is right on ${range(checked.low, checked.high)} of what is left` : "";
+  const checks = checked ? `; random checks say ${range(checked.low, checked.high)} on unlabelled items` : "";
   return `After ${plural(last.labels, "label")} the model expects ${percent(last.expected)}${checks}.`;
 }
 
@@ -67,16 +67,16 @@ function drawing(points, checked, sure, learned) {
 function legend(checked, sure, learned) {
   const entry = (kind, text) => make("li", { className: kind }, text);
   const entries = [entry("expected", "expected by the model, %")];
-  if (sure.length > 1) entries.push(entry("checked", "of what is left, with interval"));
-  else if (checked.length > 1) entries.push(entry("interval", "of what is left: the interval"));
-  if (learned.length) entries.push(entry("generation", "the network learned"));
+  if (sure.length > 1) entries.push(entry("checked", "by random checks, with interval"));
+  else if (checked.length > 1) entries.push(entry("interval", "by random checks: the interval"));
+  if (learned.length) entries.push(entry("generation", "the network was fine-tuned"));
   return make("ul", { className: "legend" }, ...entries);
 }
 
 export function drawCurve(box, curve, network) {
   const points = thin(curve.filter((point) => point.expected !== null));
   if (points.length < 2) {
-    box.replaceChildren(make("p", { className: "note" }, "It appears after the first labels."));
+    box.replaceChildren(make("p", { className: "note" }, "The curve appears after the first labels."));
     return;
   }
   const checked = points.filter((point) => point.accuracy !== null);

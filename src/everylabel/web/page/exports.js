@@ -5,11 +5,11 @@ import { make, setText } from "./dom.js";
 import { state } from "./state.js";
 
 const TABLES = [
-  ["labels", "Labels", "one row an item"],
+  ["labels", "Labels", "one row per item"],
   ["answers", "Answers", "every answer of every person"],
-  ["predictions", "Predictions", "probabilities for all that is not labelled"],
-  ["all", "Labels and predictions", "one table: label, whose it is, and the model's probability"],
-  ["test", "Test set", "its labels, and what the model says, which never learned from them"],
+  ["predictions", "Predictions", "probabilities of all unlabelled items"],
+  ["all", "Labels and predictions", "one table: label, who gave it, and the model's probability"],
+  ["test", "Test set", "its labels and the model's predictions; the model never learns from them"],
 ];
 
 function nameOf(response) {

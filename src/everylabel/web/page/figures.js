@@ -23,7 +23,7 @@ function wishButton(number, name, wishes, draw, status) {
   button.addEventListener("click", async () => {
     try {
       draw(await post("/api/wish", { person: state.person, class: number, checks: WISHED, key }));
-      const said = `The next ${WISHED} checks of “${name}” come at every second item, among what the model takes for it.`;
+      const said = `The next ${WISHED} checks come at every second item, drawn among the items predicted as “${name}”.`;
       setText(status, said);
       announce(said);
     } catch (error) {
@@ -40,7 +40,7 @@ function classTable({ classes }, reply, draw, status, wishing) {
     if (state.multiLabel) cells.push(cell(each.f1, each.true, reply.needed));
     return make("tr", {}, named(name), ...cells, wishing ? wishButton(each.class, name, reply.wishes, draw, status) : null);
   });
-  const titles = ["class", "precision: of the items predicted as it, how many are", "recall: of the items that are it, how many are found"];
+  const titles = ["class", "precision: share of the items predicted as this class that are of it", "recall: share of the items of this class that are predicted as it"];
   if (state.multiLabel) titles.push("F1");
   if (wishing) titles.push("");
   return make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head(...titles), make("tbody", {}, ...rows)));
@@ -49,14 +49,14 @@ function classTable({ classes }, reply, draw, status, wishing) {
 /** The confusions between classes, the most frequent first. */
 function confusionTable({ confusion }, names) {
   const wrong = confusion.filter((pair) => pair.true !== pair.guess).sort((a, b) => b.count - a.count);
-  if (!wrong.length) return make("p", { className: "note" }, "Nothing was taken for something else.");
+  if (!wrong.length) return make("p", { className: "note" }, "No confusions.");
   const rows = wrong.map((pair) => make("tr", {}, named(names[pair.true]), make("td", { dir: "auto" }, names[pair.guess]), make("td", {}, count(pair.count))));
   return make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head("is", "taken for", "times"), make("tbody", {}, ...rows)));
 }
 
 function section(title, figures, reply, draw, status, wishing) {
   if (state.multiLabel) return [make("h3", {}, title), overall(figures), classTable(figures, reply, draw, status, wishing)];
-  return [make("h3", {}, title), classTable(figures, reply, draw, status, wishing), make("h3", {}, "What is taken for what"), confusionTable(figures, reply.classes)];
+  return [make("h3", {}, title), classTable(figures, reply, draw, status, wishing), make("h3", {}, "Confusions"), confusionTable(figures, reply.classes)];
 }
 
 /** Figures over all classes of a multi-label project. */
@@ -88,7 +88,7 @@ export async function openFigures() {
   try {
     const reply = await get("/api/figures");
     draw(reply);
-    setText(status, reply.checks ? "Each item as the model would see it had it not learned from it." : "Known after the first labels of two classes.");
+    setText(status, reply.checks ? "Each item is predicted by a model that did not learn its label." : "Available after the first labels of two classes.");
   } catch (error) {
     setText(status, error.message);
   }

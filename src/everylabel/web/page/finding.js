@@ -10,7 +10,7 @@ const PAGE = 50;
 const FOUND = 100;
 
 /** The number of items found, and the keys for them. */
-function told(number) {
+function summary(number) {
   if (!number) return "Nothing found";
   return number === 1 ? "1 item; Enter opens it" : `${plural(number, "item")}; Enter opens the first, Ctrl Enter labels them together`;
 }
@@ -39,7 +39,7 @@ export function openSearch() {
       list.replaceChildren(...items.map(itemRow));
       hits = items;
       several.hidden = items.length < 2;
-      setText(status, told(items.length));
+      setText(status, summary(items.length));
     } catch (error) {
       if (mine === turn) setText(status, error.message);
     }
@@ -106,7 +106,7 @@ export async function openDisputed() {
   try {
     const { items } = await get("/api/disputed");
     list.replaceChildren(...items.map(disputeRow));
-    setText(status, items.length ? "People are of different minds. What was said last is learned until one more answer decides; choose one to give it." : "Nothing is disputed.");
+    setText(status, items.length ? "People disagree on these items. The model learns the latest answer until one more answer decides. Choose an item to answer it." : "No disputed items.");
   } catch (error) {
     setText(status, error.message);
   }

@@ -25,7 +25,7 @@ export function planned({ items, needed }, { rate }) {
   if (!items || needed === null) {
     return `The model is sure enough of ${plural(items, "item")}, too few for an error rate of ${share(rate)}. Label more items, or allow a higher rate.`;
   }
-  return `The model would label ${plural(items, "item")} that it is surest of. You first confirm ${count(needed)} of them, drawn at random, or more if some are wrong.`;
+  return `The model would label ${plural(items, "item")} that it is surest of. First confirm ${count(needed)} of them, drawn at random, or more if some are wrong.`;
 }
 
 export function running(now) {
@@ -74,7 +74,7 @@ export function openFinishing() {
   back.addEventListener("click", () => act("/api/finish/undo", {}, "Taken back"));
   const soon = settle(draw, 200);
   for (const box of [rate, sure]) box.addEventListener("input", soon);
-  const note = "Labels of the model are marked in every export, nothing is learned from them, and all are taken back at once.";
+  const note = "Every export marks labels of the model. The model does not learn from them, and you can take all of them back at once.";
   showDialog("finishing", "Let the model finish", [before, rateRow, sureRow, status, start, go, back, make("p", { className: "note" }, note)]);
   draw();
 }

@@ -27,7 +27,7 @@ class Scatter {
   constructor(canvas, card, data) {
     Object.assign(this, { canvas, card, data, zoom: 1, shiftX: 0, shiftY: 0, active: -1, known: new Map() });
     Object.assign(this, { lasso: null, drawing: false, chosen: new Set() });
-    this.tell = settle((index) => this.showCard(index), 60);
+    this.showSoon = settle((index) => this.showCard(index), 60);
     canvas.addEventListener("pointermove", (event) => this.hover(event));
     canvas.addEventListener("pointerdown", (event) => this.grab(event));
     canvas.addEventListener("pointerup", (event) => this.release(event));
@@ -102,7 +102,7 @@ class Scatter {
     this.active = index;
     this.canvas.style.cursor = index >= 0 ? "pointer" : "default";
     this.draw();
-    this.tell(index);
+    this.showSoon(index);
   }
 
   hover(event) {
@@ -264,7 +264,7 @@ export async function openMap() {
     const frame = make("div", { className: "map-frame" }, canvas, card);
     const method = data.method === "umap" ? "UMAP" : "principal components";
     status.textContent =
-      `${count(data.ids.length)} items by ${method}, coloured by what the model thinks; ringed ones are labelled. ` +
+      `${count(data.ids.length)} items by ${method}, coloured by the predicted class; a ring marks a label. ` +
       "Click one to label it; wheel and drag to zoom and move; Shift and drag round several labels them together.";
     const draw = make("button", { type: "button", className: "quiet", "aria-pressed": "false" }, "Draw round several");
     draw.addEventListener("click", () => {

@@ -8,7 +8,7 @@ let timer = 0;
 
 export function missed() {
   number += 1;
-  say(`${plural(number, "answer")} did not count: too early, before the next item could be read.`);
+  say(`${plural(number, "answer")} did not count: too early to have read the next item.`);
 }
 
 /** Shows why a key does nothing, unless the message about a dropped answer is in sight. */

@@ -48,17 +48,17 @@ export function askName({ value, text, check }) {
   const note = make("p", { className: "note" }, text);
   const form = make("form", { className: "row-form", noValidate: true }, label, make("div", { className: "row" }, box, submit), problem, note);
   return new Promise((resolve) => {
-    let told = null;
+    let chosen = null;
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const name = clean(box.value);
-      const wrong = name ? await check(name) : "A name is needed, so that your answers are kept apart from others'.";
+      const wrong = name ? await check(name) : "Enter a name, so that your answers are stored under it.";
       setText(problem, wrong);
       if (wrong) return;
-      told = name;
+      chosen = name;
       closeDialog();
     });
-    showDialog("person-dialog", "Who are you?", [form], { closed: () => resolve(told) });
+    showDialog("person-dialog", "Who are you?", [form], { closed: () => resolve(chosen) });
     box.select();
   });
 }

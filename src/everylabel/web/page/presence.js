@@ -7,23 +7,23 @@ import { state } from "./state.js";
 const BEAT = 20_000; // milliseconds between heartbeats
 const TAB = newKey();
 const BROWSER = memory.get("browser") ?? newKey();
-const WHY = "Your name keeps your answers apart from others'.";
+const WHY = "Your answers are stored under your name.";
 let arrived = false;
 let confirmed = null; // a name that the person has confirmed although it is in use elsewhere
 
 const lone = () => `lone.${state.projectId}`; // this browser was the first in the project, and was not asked for a name
 
-function tell(person = state.person, named = state.named) {
+function announce(person = state.person, named = state.named) {
   memory.set("browser", BROWSER);
   return post("/api/here", { person, named, known: memory.get(lone()) !== null, browser: BROWSER, tab: TAB });
 }
 
-const taken = (name) => `Another browser labels as “${name}” just now. If that is you, go on; if not, take another name.`;
+const taken = (name) => `Another browser labels as “${name}” just now. If that is you, continue; if not, choose another name.`;
 
 /** Returns a name check that objects once to a name in use elsewhere. */
 export function nameCheck() {
   return async (name) => {
-    const { elsewhere } = await insist(() => tell(name, true), "Waiting");
+    const { elsewhere } = await insist(() => announce(name, true), "Waiting");
     const wrong = elsewhere && confirmed !== name ? taken(name) : "";
     confirmed = name;
     return wrong;
@@ -32,7 +32,7 @@ export function nameCheck() {
 
 /** Decides the name under which this page labels, before it gets an item. */
 export async function arrive() {
-  const reply = await insist(tell, "Waiting");
+  const reply = await insist(announce, "Waiting");
   if (reply.ask) await settle(reply.guest);
   else {
     if (!state.named) {
@@ -51,8 +51,8 @@ async function settle(guest) {
   const name = await askName({ value: mine ? state.person : "", text: WHY, check: nameCheck() });
   writePerson(name ?? (mine ? state.person : guest));
   if (name !== null) return;
-  toast(`You label as “${state.person}”. Click that name, at the top, to tell yours.`);
-  await insist(tell, "Waiting");
+  toast(`You label as “${state.person}”. Click that name, at the top, to change it.`);
+  await insist(announce, "Waiting");
 }
 
 /** Asks a person who was alone so far for a name, without interrupting the work. */
@@ -64,7 +64,7 @@ function showWho(ask) {
 async function beat() {
   if (!arrived || document.visibilityState !== "visible") return;
   try {
-    showWho((await tell()).ask);
+    showWho((await announce()).ask);
   } catch {
     // The next heartbeat will do.
   }

@@ -30,7 +30,7 @@ function queueRow(item, name) {
 }
 
 function suspects(shown, labels, wrong) {
-  if (!shown) return `No label is likely wrong, of ${plural(labels, "label")}.`;
+  if (!shown) return `None of ${plural(labels, "label")} is likely wrong.`;
   const few = wrong < 1.5 ? "One" : `About ${count(Math.round(wrong))}`;
   return `${few} of ${plural(labels, "label")} may be wrong. ${shown === 1 ? "The most suspect one is" : `The ${count(shown)} most suspect ones are`} shown.`;
 }

@@ -17,7 +17,7 @@ export function thumbnail(url) {
 export function itemNote(item) {
   if (item.state === "labelled") return item.label === null ? "labelled" : `labelled ${className(item.label)}`;
   if (item.state === "cannot_tell") return "cannot tell";
-  if (item.state === "out") return item.id === state.task?.item.id ? "you have it open" : "with someone now";
+  if (item.state === "out") return item.id === state.task?.item.id ? "you have it open" : "open on another screen";
   // A guess shown here would give a random check away.
   const hidden = item.guess === null || state.hideProbabilities || state.checked.has(item.id);
   return hidden ? "" : `guess: ${className(item.guess)}`;

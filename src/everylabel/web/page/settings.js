@@ -44,7 +44,7 @@ export function toggleProbabilities() {
 async function saveSettings(change, status) {
   try {
     setSettings((await patch("/api/settings", { person: state.person, ...change })).settings);
-    setText(status, "Saved. It counts from the next item on.");
+    setText(status, "Saved. It takes effect with the next item.");
     refresh();
   } catch (error) {
     setText(status, error.message);
@@ -73,7 +73,7 @@ function checkChoice(status) {
     else saveSettings({ check_every: every }, status);
   });
   const label = make("label", { htmlFor: "check-every" }, "Random check, one item in");
-  const text = "One item in so many is drawn at random and scored before it is learned from; 0 means never.";
+  const text = "One item in N is drawn at random, and the model is scored on it before it learns the answer; 0 switches checks off.";
   return make("div", { className: "field" }, label, box, make("p", { className: "note" }, text));
 }
 
@@ -105,7 +105,7 @@ export function openSettings() {
   const status = make("p", { className: "note", role: "status" });
   const hide = make("input", { type: "checkbox", id: "hide", checked: state.hideProbabilities });
   hide.addEventListener("change", toggleProbabilities);
-  const hideText = "Hide the model's probabilities, so that they do not sway me";
+  const hideText = "Hide the model's probabilities, so that they do not bias me";
   const hideRow = make("label", { className: "check-row", htmlFor: "hide" }, hide, hideText);
   const keys = make("input", { type: "checkbox", id: "plain-keys", checked: state.plainKeys });
   keys.addEventListener("change", () => {

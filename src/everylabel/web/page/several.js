@@ -37,7 +37,7 @@ export function openSeveral(title, found, { guess = null, note = "" } = {}) {
   const status = make("p", { className: "note", role: "status" });
   const ticks = () => [...list.querySelectorAll("input")];
   const chosen = () => ticks().filter((each) => each.checked).map((each) => each.dataset.item);
-  const tell = () => setText(status, `${count(chosen().length)} of ${plural(items.length, "item")} ticked. ${note}`.trim());
+  const showStatus = () => setText(status, `${count(chosen().length)} of ${plural(items.length, "item")} ticked. ${note}`.trim());
   const give = (number) => {
     const ids = chosen();
     if (!ids.length || state.busy) return;
@@ -59,19 +59,19 @@ export function openSeveral(title, found, { guess = null, note = "" } = {}) {
       return button;
     }));
   };
-  list.append(...items.map((item) => row(item, tell)));
+  list.append(...items.map((item) => row(item, showStatus)));
   arrowKeys(list, null, "input.tick");
   filter.addEventListener("input", draw);
   const all = make("button", { type: "button", className: "quiet" }, "All or none");
   all.addEventListener("click", () => {
     const on = !ticks().every((each) => each.checked);
     for (const each of ticks()) each.checked = on;
-    tell();
+    showStatus();
   });
   const keys = "Arrows move through the list and Space ticks an item; a class's key gives that class.";
   const dialog = showDialog("several", title, [status, list, all, taking, filter, classes, make("p", { className: "note" }, keys)]);
   dialog.addEventListener("keydown", (event) => press(event, classes, filter, guess));
-  tell();
+  showStatus();
   draw();
 }
 

@@ -42,8 +42,8 @@ function drawArriving({ arriving, items }) {
     parts.push(`All ${count(items)} items loaded`);
     setTimeout(() => drawArriving(state.progress), NEWS);
   }
-  const told = arriving.told.charAt(0).toUpperCase() + arriving.told.slice(1);
-  setText(byId("arriving"), [...parts, told].filter(Boolean).join(". "));
+  const notice = arriving.problem.charAt(0).toUpperCase() + arriving.problem.slice(1);
+  setText(byId("arriving"), [...parts, notice].filter(Boolean).join(". "));
 }
 
 let itemsAtTheEnd = 0; // number of items when none was left to label
@@ -60,8 +60,8 @@ function drawNames({ names }) {
 
 /** Shows the state of fine-tuning; nothing if the encoder cannot be fine-tuned. */
 function drawNetwork({ network }) {
-  const tells = network?.can && (network.share !== null || network.generations.length);
-  setText(byId("network-note"), tells ? network.sentence : "");
+  const shown = network?.can && (network.share !== null || network.generations.length);
+  setText(byId("network-note"), shown ? network.sentence : "");
 }
 
 function balanceRow(each, most, total, short) {
@@ -110,7 +110,7 @@ function balanceOf(classes) {
 
 function foldButton(classes) {
   if (classes.length <= FOLDED) return [];
-  const text = unfolded ? "Only those with most labels" : `All ${count(classes.length)} classes`;
+  const text = unfolded ? "Only classes with the most labels" : `All ${count(classes.length)} classes`;
   const button = make("button", { type: "button", className: "quiet", id: "balance-fold", "aria-expanded": String(unfolded) }, text);
   button.addEventListener("click", () => {
     unfolded = !unfolded;

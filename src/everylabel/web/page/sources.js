@@ -32,7 +32,7 @@ export function accept() {
   const number = accepted();
   if (number !== null && canAnswer()) label(number);
   else if (grouped().length) nothing("The sources suggest different classes: choose one.");
-  else if (["check", "test", "audit"].includes(state.task?.reason)) nothing("No suggestion is shown here, so that you are not swayed.");
+  else if (["check", "test", "audit"].includes(state.task?.reason)) nothing("No suggestion is shown here, so that you are not biased.");
   else nothing("There is no suggestion for this item.");
 }
 
@@ -54,7 +54,7 @@ function reviewText(review) {
 }
 
 function accuracyText({ accuracy, low, high, checks }) {
-  if (accuracy === null) return "not known: no random check yet";
+  if (accuracy === null) return "unknown: no random check yet";
   return `${percent(accuracy)}, ${range(low, high)} (${plural(checks, "random check")})`;
 }
 
@@ -90,8 +90,8 @@ function table(titles, rows) {
 }
 
 const NOTE =
-  "Accuracy is measured by random checks alone, where no suggestion is shown; its range holds at all times with 95 % probability. " +
-  "Items that were chosen are harder than the rest. The model trusts a source as far as labels bear it out.";
+  "Accuracy is measured on random checks, which show no suggestion; its range holds at all times with 95 % probability. " +
+  "Chosen items do not count, because they are harder. The model trusts a source as far as labels confirm it.";
 
 export async function openSources() {
   const status = make("p", { className: "note", role: "status" }, "Looking …");

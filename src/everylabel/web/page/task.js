@@ -5,12 +5,12 @@ import { nothing } from "./missed.js";
 import { on, state } from "./state.js";
 
 const SKIPPED =
-  "Skipped items come back when nothing else is left, the longest ago first; " +
-  "one that another person has open may still come to you.";
+  "Skipped items come back at the end, the oldest first; " +
+  "an item that another person has open may still come to you.";
 const REASONS = {
   check: "Random check: the model is tested on this one before it learns from it",
   test: "Test set: the model is tested on this one, and never learns from it",
-  audit: "To confirm the model's label, which you are not shown",
+  audit: "Confirmation: the model's label is hidden",
   asked: "You asked for this one",
   again: "Taken back: answer it again",
   changed: "Its content has changed since it was labelled: please answer it again",
@@ -24,12 +24,12 @@ const WHY = {
   margin: "Why this one: the model cannot decide between its two best guesses",
   entropy: "Why this one: the model is unsure among many classes",
   least_confident: "Why this one: the model is unsure even of its best guess",
-  badge: "Why this one: the model is unsure here, and it differs from what was asked before",
+  badge: "Why this one: the model is unsure here, and it differs from the items before",
   typiclust: "Why this one: it is typical of many items, and none like it has an answer yet",
   random: "Why this one: drawn at random",
   review: "Why this one: the label that it came with is probably wrong",
-  question: "Why this one: your yes or no to this question tells the model most",
-  left: "Nothing else is left: this one was passed over before",
+  question: "Why this one: your yes or no to this question helps the model most",
+  left: "All other items are done: this one was skipped before",
 };
 
 const SURE = 0.9; // probability from which the model counts as sure
@@ -92,8 +92,8 @@ function contents(item) {
 }
 
 function looking() {
-  const text = make("p", { className: "text large" }, "You may look, and change nothing.");
-  return make("div", { className: "finished" }, text, make("p", {}, "Queues, map, history and export are open to you."));
+  const text = make("p", { className: "text large" }, "You have read-only access.");
+  return make("div", { className: "finished" }, text, make("p", {}, "You can open queues, map, history and export."));
 }
 
 function finished() {
@@ -101,7 +101,7 @@ function finished() {
   return make(
     "div",
     { className: "finished" },
-    make("p", { className: "text large" }, "Nothing is left for you to label."),
+    make("p", { className: "text large" }, "There is nothing left for you to label."),
     make("p", {}, `${done} labels are saved. ${SKIPPED}`),
     make("button", { type: "button", className: "primary", "data-do": "export" }, "Export the labels"),
   );

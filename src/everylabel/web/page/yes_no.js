@@ -12,9 +12,9 @@ const KEYS = { y: yes, Enter: yes, ArrowRight: yes, n: no, ArrowLeft: no, ArrowD
 
 /** The shortcuts in the help. */
 export const yesNoKeys = () => [
-  [state.multiLabel ? ["y", "→"] : ["y", "Enter", "→"], "Yes / no: it is what is proposed"],
-  [["n", "←"], "Yes / no: it is not; the next proposal"],
-  [["↓"], "Yes / no: all classes, for this item"],
+  [state.multiLabel ? ["y", "→"] : ["y", "Enter", "→"], "Yes / no: accept the proposed class"],
+  [["n", "←"], "Yes / no: refuse it and show the next proposal"],
+  [["↓"], "Yes / no: show all classes for this item"],
 ];
 
 let unfolded = null; // the item for which all classes were requested
@@ -69,9 +69,9 @@ function question() {
 /** Why nothing is proposed although it could be. */
 function noProposal() {
   if (!state.yesNo || !state.task || !state.classes.length || proposed()) return "";
-  if (state.hideProbabilities) return "Nothing is proposed while the model's guess is hidden.";
+  if (state.hideProbabilities) return "No proposal while the model's guess is hidden.";
   if (!state.task.probabilities && !state.progress?.labelled) return "Proposals begin as soon as a label is learned: choose a class.";
-  return "Nothing is proposed here, so that you are not swayed: choose a class.";
+  return "No proposal here, so that you are not biased: choose a class.";
 }
 
 /** Whether the person has answered the item before: its classes, with their answer, are all shown. */
@@ -90,7 +90,7 @@ function draw() {
   byId("question").title = best.description || "";
   setText(byId("no-word"), best.last ? "No: none of these" : "No");
   const gone = (state.task.ruled_out ?? []).map(className);
-  setText(byId("ruled-out"), gone.length ? `You said it is not: ${gone.join(", ")}${best.last ? ". This is the last class left." : ""}` : "");
+  setText(byId("ruled-out"), gone.length ? `Refused: ${gone.join(", ")}${best.last ? ". This is the last class left." : ""}` : "");
 }
 
 export function startYesNo() {

@@ -116,8 +116,8 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         if isinstance(shown.project.ids, Numbered):
             place = views.state.position.get(q.strip())
             if place is None:
-                told = "items in shards are found by their row number only; no text is searched"
-                raise Refused(409, "in_shards", told)
+                message = "items in shards are found by their row number only; no text is searched"
+                raise Refused(409, "in_shards", message)
             found = [place]
         else:
             found = await to_thread(_search, ids, shown, q, limit)
@@ -230,10 +230,10 @@ def queues(views: Views, shown: Shown) -> APIRouter:
             row.update(_ranked(look, each))
             if name == "suspect":
                 row["otherwise"] = await to_thread(otherwise, look, each.item)
-        told = {"count": len(found), "items": rows}
+        reply = {"count": len(found), "items": rows}
         if name == "suspect":
-            told |= {"labels": len(look.labels), "expected_errors": round(expected_errors(look), 2)}
-        return told
+            reply |= {"labels": len(look.labels), "expected_errors": round(expected_errors(look), 2)}
+        return reply
 
     return router
 
