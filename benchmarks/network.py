@@ -28,6 +28,7 @@ from everylabel.models.finetuning import Finetuned, finetune
 from everylabel.models.finetuning.encoder import States
 from everylabel.models.finetuning.tuning import FOLDS
 
+PAGE = Path("docs/results/network.md")
 LABELS = (64, 128, 256, 512)
 SHOWN = 128  # labels of the figure
 TITLES = {
@@ -221,15 +222,9 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def page(rows: list[dict[str, Any]], cells: list[dict[str, Any]], made: str) -> str:
-    """Return docs/results/network.md: the table of all cells, and the bars."""
-    lines = ["# The network learns too", "", "![Accuracy with and without fine-tuning](network.png)", ""]
-    lines += [
-        "MiniLM learns from random labels of a pool of texts; accuracy on other texts. *Frozen*: the head on "
-        "frozen features. *Gate*: frozen and tuned features side by side where cross-validation trusts them, "
-        "else frozen. *Tuned*: tuned features alone, always.",
-        f"{made} `make bench NAME=network`.",
-        "",
+def table(rows: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
+    """Return the table of all cells, with the mean gain and the worst run."""
+    lines = [
         "| set | labels | draws | frozen | gate | tuned | gain of each draw, points | trusted | seconds |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
@@ -248,12 +243,18 @@ def page(rows: list[dict[str, Any]], cells: list[dict[str, Any]], made: str) -> 
     every = [100 * (cell["gated"] - cell["frozen"]) for cell in cells]
     lines += [
         "",
-        f"Mean gain at {SHOWN} labels over {len(at_128)} sets: {np.mean(at_128):+.1f} points. Worst of all "
-        f"{len(every)} runs: {min(every):+.1f} points; runs that lost more than a point: "
+        f"Mean gain at {SHOWN} labels over {len(at_128)} sets: {np.mean(at_128):+.1f} points. Worst of "
+        f"{len(every)} runs: {min(every):+.1f} points. Runs that lost more than a point: "
         f"{sum(gain < -1 for gain in every)}.",
-        "",
     ]
     return "\n".join(lines)
+
+
+def fill(page: Path, text: str) -> None:
+    """Replace the part of a page between two marks."""
+    begin, end = "<!-- begin: made by benchmarks.network -->\n", "\n<!-- end -->"
+    before, rest = page.read_text().split(begin)
+    page.write_text(before + begin + text + end + rest.split(end, 1)[1])
 
 
 def main() -> None:
