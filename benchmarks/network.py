@@ -215,7 +215,8 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     curves.set(xscale="log", xlabel="labels", title="dashed: frozen encoder")
     curves.set_xticks(LABELS, [str(n) for n in LABELS])
     curves.minorticks_off()
-    curves.legend(frameon=False, fontsize=8)
+    if curves.lines:
+        curves.legend(frameon=False, fontsize=8)
     for part in (ax, curves):
         part.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
