@@ -110,7 +110,7 @@ def confirm(score: np.ndarray, wrong: np.ndarray, rng: np.random.Generator) -> t
 
 def measure(name: str, folder: Path, reps: int) -> dict[str, Any]:
     """Return the figures of a set over some runs."""
-    runs: list[dict[str, float]] = []
+    runs: list[dict[str, Any]] = []
     for seed in range(reps):
         score, right, wrong = labelled(load(name, folder, seed), seed)
         n, rng = how_many(right, len(score), RATE), np.random.default_rng(seed)

@@ -269,7 +269,7 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=1000)
     parser.add_argument("--cache", type=Path, default=Path("build/network.jsonl"))
     parser.add_argument("--serving", action="store_true", help="label to next beside an attempt, on TREC-6")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/network.json"))
+    parser.add_argument("--out", type=Path, default=PAGE.with_suffix(".json"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     encoder = located(options.encoder, "--encoder FOLDER", False).name
@@ -301,9 +301,7 @@ def main() -> None:
     report("frozen against fine-tuned", list(rows[0]), shown)
     write(options.out, {"summary": rows, "cells": cells}, measures=("core", "models"))
     draw(rows, options.out.with_suffix(".png"))
-    options.out.with_suffix(".md").write_text(
-        page(rows, cells, made_by.sentence(made_by.records(options.out)))
-    )
+    fill(PAGE, f"{made_by.sentence(made_by.records(options.out))}\n\n{table(rows, cells)}")
 
 
 if __name__ == "__main__":

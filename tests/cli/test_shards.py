@@ -165,10 +165,10 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     assert all(row["label"] == row["body"].split()[3] == texts[int(row["row"])].split()[3] for row in rows)
     assert all(row["id"] == row["key"] == f"k{3 * int(row['row'])}" for row in rows)
     assert run("export", "shards", "-o", "few.csv", "--columns", "stars").exit_code == 0
-    for wrong in ("few.csv", "shards/manifest.json", "labels.csv"):
-        refused = run("export", "shards", "-o", "not.csv", "--show", wrong)
+    for path in ("few.csv", "shards/manifest.json", "labels.csv"):
+        refused = run("export", "shards", "-o", "not.csv", "--show", path)
         assert refused.exit_code == 2
-        assert f"{wrong}' is not the source of the shards" in refused.output
+        assert f"{path}' is not the source of the shards" in refused.output
         assert "expected the file that they were made from, big.csv" in refused.output
     assert (tmp_path / "few.csv").read_text().splitlines()[0] == "id,row,label,stars"
     predicted = run("predict", "shards/", "--project", "shards.everylabel", "-o", "p", "--format", "jsonl")

@@ -34,7 +34,7 @@ def sets(made: Running) -> dict[str, tuple[list[str], list[str]]]:
 
     def look() -> dict[str, Any]:
         names = desk.state.classes
-        found = {desk.state.ids[i]: label for i, label in desk.state.labels.items()}
+        found: dict[str, Any] = {desk.state.ids[i]: label for i, label in desk.state.labels.items()}
         return {
             task: ([names[c] for c in label.present], [names[c] for c in label.absent])
             for task, label in found.items()

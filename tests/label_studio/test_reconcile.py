@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -253,14 +254,14 @@ def test_model_version_counts_the_labels(studio: LabelStudio, tmp_path: Path) ->
 def test_swapped_log_is_noticed(studio: LabelStudio, tmp_path: Path, stored: bool) -> None:
     home = tmp_path / "label-studio-7.everylabel"
     log = tmp_path / "store.sqlite" if stored else home / "labels.sqlite"
-    options = {"store": str(log)} if stored else {}
+    options: dict[str, Any] = {"store": str(log)} if stored else {}
     (tmp_path / "other").mkdir()
     with running(studio, tmp_path, **options):
         pass
     with running(studio, tmp_path, **options):  # the same log again
         pass
     other = tmp_path / "other" / log.relative_to(tmp_path)
-    with running(studio, tmp_path / "other", **({"store": str(other)} if stored else {})):
+    with running(studio, tmp_path / "other", **{name: str(other) for name in options}):
         pass
     shutil.copyfile(other, log)
     with (

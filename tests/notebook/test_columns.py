@@ -91,7 +91,7 @@ def typed(kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "dataset"])
 def test_completed_column_keeps_its_type_and_adds_new_classes_at_the_end(kind: str) -> None:
     given = typed(kind)
-    values = ["loan", "card", None, "transfer", *[None] * (len(TEXTS) - 4)]
+    values: list[Any] = ["loan", "card", None, "transfer", *[None] * (len(TEXTS) - 4)]
     found = with_column(given, "kind", values, replace=True)
     if kind == "pandas":
         assert found["kind"].cat.categories.tolist() == ["loan", "card", "transfer"]

@@ -119,8 +119,8 @@ def update(
     weights = check_weights(weights, design.shape[0], design)
     if design.shape[0] == 0:
         return posterior
-    known = None if posterior.data is None else posterior.data.features[:COMPARED]
-    warn_of_outliers(design, "features", known)
+    earlier = None if posterior.data is None else posterior.data.features[:COMPARED]
+    warn_of_outliers(design, "features", earlier)
     new = Labelled(design, labels, weights)
     if method == "exact":
         return exact.exact(posterior, new, report)
