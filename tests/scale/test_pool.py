@@ -128,44 +128,26 @@ def test_ties_across_parts_are_broken_as_in_the_local_pool(ray: Any, tmp_path: P
     sharded.close()
 
 
-@pytest.mark.parametrize("away", [0, 1, 2])
-def test_actor_that_comes_back_while_choosing_changes_nothing(away: int, small: ShardedFeatures) -> None:
-    made = problem()
-    pool = twin(made, small)
-    part = pool.numbers.parts[away]
-    free = made.pool.free_idx
-    idx = free[(free < part.start) | (free >= part.stop)]  # as it was when the strategy began to choose
-    for name, n in [("margin", 1), ("margin", 9), ("entropy", 1), ("entropy", 9), ("herding", 3)]:
-        rngs = np.random.default_rng(0), np.random.default_rng(0)
-        pool._free = idx
-        ours = el.select(pool, name, n, rngs[0]).tolist()
-        if name == "herding":  # which draws from the others, too
-            assert set(ours) <= set(idx.tolist())
-            assert len(set(ours)) == n
-            continue
-        assert ours == el.select(made.pool, name, n, rngs[1], candidates=idx).tolist()
-    pool.close()
-
-
-def test_killed_actor_loses_nothing(ray: Any, tmp_path: Path) -> None:
+def test_labels_wait_for_a_killed_actor_and_nothing_is_lost(
+    ray: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     made = problem(n=300, step_size="auto", closed_form=True)
     sharded = ShardedFeatures(written(made.features, tmp_path, (100, 200)), "local", 3)
     pool = twin(made, sharded, step_size="auto", closed_form=True)
-    rng, picked, elsewhere = np.random.default_rng(0), [], 0
-    for n in range(60):
-        i = int(el.select(pool, "margin", 1, rng)[0])
-        if n == 20:
+    rngs = np.random.default_rng(0), np.random.default_rng(0)
+    pool.variances()
+    for n in range(40):
+        if n in (10, 20, 30):
             ray.kill(sharded.actors[1], no_restart=False)
-        pool.add(i, int(made.labels[i]))
-        picked.append(i)
-        elsewhere += bool(pool.numbers.away())
-    assert len(set(picked)) == 60
-    assert elsewhere  # it was away for some labels, and the others answered
-    for i in picked:
-        made.pool.add(i, int(made.labels[i]))
+        i = _label_one(pool, "margin", made, rngs[0])
+        assert _label_one(made.pool, "margin", made, rngs[1]) == i
+        if n == 20:
+            pool.add_class()
+            made.pool.add_class()
+    assert "waiting until Ray has restarted it" in caplog.text
     np.testing.assert_allclose(pool.posterior.mean, made.pool.posterior.mean)
-    np.testing.assert_allclose(pool.logits(), made.pool.logits(), atol=1e-6)  # waits for what is away
-    assert not pool.numbers.away()
+    np.testing.assert_allclose(pool.logits(), made.pool.logits(), atol=1e-6)
+    np.testing.assert_allclose(pool.variances(), made.pool.variances(), atol=1e-6)
     rngs = np.random.default_rng(1), np.random.default_rng(1)
     ours, theirs = (el.select(p, "entropy", 9, r) for p, r in zip((pool, made.pool), rngs, strict=True))
     assert ours.tolist() == theirs.tolist()

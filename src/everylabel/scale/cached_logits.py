@@ -1,13 +1,14 @@
 """Logits and variances of a pool in shards: each step goes to all actors at once, in a few KB.
 
-While an actor is dead, the others continue. Once Ray has restarted it, it begins again from the
-posterior; steps that are taken meanwhile queue up behind that.
+An actor that dies misses steps. The next question waits until Ray has restarted it, and it begins again from
+the driver's posterior.
 """
 
 import itertools
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,7 @@ class Part:
     actor: Any
     start: int
     stop: int
-    live: bool = True
-    pending: list[Any] = field(default_factory=list)  # calls to finish before it is live again
+    live: bool = False  # it has taken all steps
 
 
 class DesignRows:
@@ -94,7 +94,6 @@ class CachedLogits:
         bounds = itertools.pairwise(self.sharded.starts.tolist())
         self.parts = [Part(actor, *bound) for actor, bound in zip(self.sharded.actors, bounds, strict=True)]
         self._fold, self._state, self._posterior = self.features.fold, state, now
-        self._mean: np.ndarray | None = None  # of a reset that is under way
         self.moves: dict[int, int] = {}  # new places of instances that the actors do not know yet
         self.steps = 0
         self.has_variances = False
@@ -106,14 +105,10 @@ class CachedLogits:
     def reset(self, mean: np.ndarray) -> None:
         """Compute the logits of another mean, on all actors."""
         self.steps += 1
-        self.has_variances, self._mean = False, mean
-        try:
-            for part in self.parts:
-                self._begin(part)
-            for part in self.parts:
-                self._revive(part, wait=True)
-        finally:
-            self._mean = None
+        self.has_variances = False
+        for part in self.parts:
+            part.live = False
+        self._begin(mean)
 
     def move(self, v: np.ndarray, residual: np.ndarray, taken: float) -> None:
         """Follow a step along one direction."""
@@ -158,62 +153,26 @@ class CachedLogits:
         )
 
     def step(self, name: str, *args: Any) -> None:
-        """Take a step on all actors; for an actor that is away it queues up."""
-        calls = [
-            (part, part.actor.step.remote(self.key, self.steps, name, args))
-            for part in self.parts
-            if part.live or part.pending
-        ]
+        """Take a step on all actors."""
+        live = [part for part in self.parts if part.live]
+        refs = [part.actor.step.remote(self.key, self.steps, name, args) for part in live]
         self.steps += 1
-        for part, ref in calls:
-            if part.live:
-                self._answer(part, ref)
-            else:
-                part.pending.append(ref)
-        self._revive_all()
+        self._answers(live, refs)
 
     def ask(self, name: str, *args: Any) -> list[tuple[Part, Any]]:
-        """Query every live actor and return their answers."""
-        self.send_moves()
-        self._revive_all()
-        calls = [(part, self._call(part, name, args)) for part in self.parts if part.live]
-        answers, errors = [], list[Exception]()
-        for part, ref in calls:  # all of them: Ray reports errors that nobody fetches
-            try:
-                answers.append((part, self._answer(part, ref)))
-            except Exception as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
-        answers = [(part, answer) for part, answer in answers if part.live]
-        if answers:
-            return answers
-        self._revive(self.parts[0], wait=True)
-        return self.ask(name, *args)
+        """Return each part with its answer."""
+        return list(zip(self.parts, self._ask(name, [(part, args) for part in self.parts]), strict=True))
 
     def collect(self, idx: Any, name: str, *args: Any, axis: int = 0) -> np.ndarray:
-        """Call a method of the parts on instances; return the answers in the order of `idx` along `axis`.
-
-        Actors that are away are waited for.
-        """
-        self.send_moves()
+        """Call a method of the parts on instances; return the answers in the order of `idx` along `axis`."""
         idx = np.arange(self.n) if idx is None else np.asarray(idx, np.int64).reshape(-1)
         asked = [
-            (part, at, (*args, idx[at] - part.start))
+            (part, at)
             for part, at in zip(self.parts, self.sharded.parts(idx), strict=True)
             if len(at) or (not len(idx) and part is self.parts[0])
         ]
-        for part, _, _ in asked:
-            self._revive(part, wait=True)
-        refs = [self._call(part, name, given) for part, _, given in asked]
-        answers = []
-        for (part, _, given), ref in zip(asked, refs, strict=True):
-            answer = self._answer(part, ref)
-            while not part.live:
-                self._revive(part, wait=True)
-                answer = self._answer(part, self._call(part, name, given))
-            answers.append(np.asarray(answer))
-        order = np.argsort(np.concatenate([at for _, at, _ in asked]), kind="stable")
+        answers = self._ask(name, [(part, (*args, idx[at] - part.start)) for part, at in asked])
+        order = np.argsort(np.concatenate([at for _, at in asked]), kind="stable")
         return np.take(np.concatenate(answers, axis=axis), order, axis=axis)
 
     def send_moves(self) -> None:
@@ -228,26 +187,47 @@ class CachedLogits:
         for part in self.parts:
             part.actor.end.remote(self.key)
 
-    def away(self) -> list[Part]:
-        """Return the parts whose actors cannot answer now; if that is all of them, wait for one."""
-        self._revive_all()
-        if not any(part.live for part in self.parts):
-            self._revive(self.parts[0], wait=True)
-        return [part for part in self.parts if not part.live]
+    def _ask(self, name: str, calls: list[tuple[Part, tuple[Any, ...]]]) -> list[Any]:
+        """Return the answers of some parts to a question each; ask again if an actor dies meanwhile."""
+        self.send_moves()
+        while True:
+            self._begin(to_numpy(self._posterior().mean))
+            refs = [part.actor.ask.remote(self.key, self.steps, name, args) for part, args in calls]
+            answers = self._answers([part for part, _ in calls], refs)
+            if all(part.live for part, _ in calls):
+                return answers
 
-    def _call(self, part: Part, name: str, args: tuple[Any, ...]) -> Any:
-        return part.actor.ask.remote(self.key, self.steps, name, args)
-
-    def _begin(self, part: Part) -> None:
-        """Begin this pool again on an actor, from its current posterior and places."""
-        now, taken = self._posterior(), self._state().unusual(part.start, part.stop)
-        mean = self._fold(to_numpy(now.mean) if self._mean is None else self._mean)
+    def _begin(self, mean: np.ndarray) -> None:
+        """Begin this pool again on actors that have missed a step, from the current posterior and places."""
+        lost, now = [part for part in self.parts if not part.live], self._posterior()
+        if not lost:
+            return
+        how = self.features.bias, self._fold(mean), self.binary
         known = self._unscaled(now) if self.has_variances else None
-        sent = self.key, self.steps, part.start, self.features.bias, mean, self.binary, taken, known
-        begin = part.actor.begin  # later steps queue up behind it, unless all actors are waited for
-        if self._mean is not None:
-            begin = begin.options(concurrency_group=BACKGROUND)
-        part.live, part.pending = False, [begin.remote(*sent)]
+        calls = []
+        for part in lost:
+            begin = part.actor.begin.options(concurrency_group=BACKGROUND)
+            taken = self._state().unusual(part.start, part.stop)
+            calls.append(partial(begin.remote, self.key, self.steps, part.start, *how, taken, known))
+        self.sharded.insist(calls)
+        for part in lost:
+            part.live = True
+
+    def _answers(self, parts: list[Part], refs: list[Any]) -> list[Any]:
+        """Return the answers of parts; None, and a part that is not live, where an actor has died."""
+        answers, errors = [], list[Exception]()
+        for part, ref in zip(parts, refs, strict=True):  # all of them: Ray reports errors that nobody fetches
+            answer = None
+            try:
+                answer = self.sharded.ray.get(ref)
+            except (*self.sharded.died, Behind):
+                part.live = False
+            except self.sharded.ray.exceptions.RayTaskError as error:
+                errors.append(error.cause)
+            answers.append(answer)
+        if errors:
+            raise errors[0]
+        return answers
 
     def _unscaled(self, posterior: Posterior) -> Posterior:
         """Return a posterior for the features as the actors hold them: its covariance is T cov T'."""
@@ -260,35 +240,3 @@ class CachedLogits:
             )
         folds = self.features.folds
         return posterior.replace(data=None, cov=folds @ to_numpy(posterior.cov) @ folds.T)
-
-    def _revive_all(self) -> None:
-        for part in self.parts:
-            self._revive(part, wait=False)
-
-    def _revive(self, part: Part, wait: bool) -> None:
-        """Mark an actor as live once it has finished all pending calls; begin again where they failed."""
-        ray = self.sharded.ray
-        while not part.live:
-            if not part.pending:
-                self._begin(part)
-            done, _ = ray.wait(part.pending, num_returns=len(part.pending), timeout=None if wait else 0)
-            if len(done) < len(part.pending):
-                return
-            pending, part.pending = part.pending, []
-            part.live = True
-            for ref in pending:
-                self._answer(part, ref)
-            if not part.live:
-                if not wait:
-                    return
-                self.sharded.insist(part.actor.stored_type.remote)
-
-    def _answer(self, part: Part, ref: Any) -> Any:
-        """Return an answer; if the actor has died or is behind, mark it as away and return None."""
-        try:
-            return self.sharded.ray.get(ref)
-        except (*self.sharded.died, Behind):
-            part.live, part.pending = False, []
-            return None
-        except self.sharded.ray.exceptions.RayTaskError as error:
-            raise error.cause from None

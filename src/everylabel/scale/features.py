@@ -1,13 +1,14 @@
 """Features in a folder of shards, held by actors of a Ray cluster; the driver fetches rows.
 
 Each actor holds consecutive shards. Ray restarts an actor that dies, on another node if need be, and it reads
-its files again. The driver caches rows that were fetched a few at a time, so that the label of an item on the
-page can be learned while its actor is away.
+its files again; calls wait for it. The driver caches rows that were fetched a few at a time, such as those of
+labelled items.
 """
 
+import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,9 +21,11 @@ from everylabel.scale.worker import Worker
 
 CACHED = 20_000  # rows that the driver keeps
 TOO_MANY = 2_000  # rows fetched at once that are not cached
-PATIENCE = 300.0  # seconds for an actor to restart, when no other can answer
+PATIENCE = 300.0  # seconds for an actor to restart
 AGAIN = 0.2  # seconds between attempts
 BACKGROUND = "background"  # the thread of an actor that computes the logits of a retrained model
+
+logger = logging.getLogger(__name__)
 
 
 class ShardedFeatures(RowsOnDemand):
@@ -90,57 +93,50 @@ class ShardedFeatures(RowsOnDemand):
         return [np.flatnonzero(owner == part) for part in range(len(self.actors))]
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
-        """Return rows (n, d), from the driver's cache where it has them."""
+        """Return rows (n, d), from the driver's cache where it has them; few new ones are cached."""
         idx = np.asarray(idx, np.int64).reshape(-1)
-        out, missing = np.empty((len(idx), self.shape[1]), dtype), list[int]()
         with self._lock:
-            for at, i in enumerate(idx.tolist()):
-                if i in self._rows:
-                    out[at] = self._rows[i]
-                else:
-                    missing.append(at)
-        if missing:
-            there, fetched = self.fetch(idx[missing])
-            out[missing] = fetched
-            if len(missing) <= TOO_MANY:
-                self.cache(there, fetched)
+            cached = {i: self._rows[i] for i in idx.tolist() if i in self._rows}
+        missing = np.asarray([i for i in dict.fromkeys(idx.tolist()) if i not in cached], np.int64)
+        if len(missing) == len(idx) > TOO_MANY:
+            return self.fetch(idx).astype(dtype, copy=False)
+        cached |= zip(missing.tolist(), self.fetch(missing), strict=True)
+        if len(missing) <= TOO_MANY:
+            with self._lock:
+                self._rows |= {i: cached[i] for i in missing.tolist()}
+                while len(self._rows) > CACHED:  # the oldest go
+                    del self._rows[next(iter(self._rows))]
+        return np.asarray([cached[i] for i in idx.tolist()], dtype).reshape(len(idx), self.shape[1])
+
+    def fetch(self, idx: np.ndarray) -> np.ndarray:
+        """Return rows from the actors, as they are stored."""
+        out = np.empty((len(idx), self.shape[1]), self.stored)
+        asked = [(part, at) for part, at in enumerate(self.parts(idx)) if len(at)]
+        calls = [partial(self.actors[part].raw.remote, idx[at] - self.starts[part]) for part, at in asked]
+        for (_, at), rows in zip(asked, self.insist(calls), strict=True):
+            out[at] = rows
         return out
 
-    def cache(self, idx: np.ndarray, rows: np.ndarray) -> None:
-        """Keep rows at the driver; the oldest beyond `CACHED` are dropped."""
-        with self._lock:
-            for i, row in zip(idx.tolist(), rows, strict=True):
-                self._rows.pop(i, None)
-                self._rows[i] = row
-            while len(self._rows) > CACHED:
-                del self._rows[next(iter(self._rows))]
+    def insist(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Return the answers to calls; an actor that has died is called again until Ray has restarted it."""
+        end, refs = time.monotonic() + PATIENCE, [call() for call in calls]
+        return [self._answer(call, ref, end) for call, ref in zip(calls, refs, strict=True)]
 
-    def fetch(self, idx: np.ndarray, wait: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Return instances and their rows as they are stored; without `wait`, those of live actors only."""
-        out, there = np.empty((len(idx), self.shape[1]), self.stored), np.ones(len(idx), bool)
-        asked = [
-            (at, call, call())
-            for actor, start, at in zip(self.actors, self.starts, self.parts(idx), strict=False)
-            if len(at) and (call := partial(actor.raw.remote, idx[at] - start))
-        ]
-        for at, call, ref in asked:
-            try:
-                out[at] = self.insist(call, ref) if wait else self.ray.get(ref)
-            except self.died:
-                there[at] = False
-        return idx[there], out[there]
-
-    def insist(self, call: Callable[[], Any], ref: Any = None) -> Any:
-        """Return the answer to `ref`, or to a new call; call again while Ray restarts the actor."""
-        end = time.monotonic() + PATIENCE
+    def _answer(self, call: Callable[[], Any], ref: Any, end: float) -> Any:
+        told = False
         while True:
             try:
-                return self.ray.get(call() if ref is None else ref)
+                return self.ray.get(ref)
             except self.died as error:
-                ref = None
                 if time.monotonic() > end:
                     raise EverylabelError(
                         f"an actor did not restart within {PATIENCE:.0f} s ({error}); expected nodes with "
                         "enough memory for its shards"
                     ) from error
-                time.sleep(AGAIN)
+            except self.ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            if not told:
+                logger.warning("an actor with shards has died; waiting until Ray has restarted it")
+                told = True
+            time.sleep(AGAIN)
+            ref = call()

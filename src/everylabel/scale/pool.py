@@ -2,7 +2,7 @@
 
 It is a `Pool` with another cache: a label updates the posterior at the driver, and the actors get the factors
 of the step. Strategies run unchanged. The actors compute scores, and each returns its best candidates; a
-strategy that needs an array of all free instances gets it. Instances of an actor that is away are not free.
+strategy that needs an array of all free instances gets it.
 
 Herding, look-ahead, Badge and Typiclust need the rows of a thousand instances per pick, 2 to 5 MB from the
 actors. They choose among `SIZE` instances whose rows are at the driver. Each pick replaces `EXCHANGED` bytes
@@ -39,8 +39,8 @@ class DriverSample(PoolView):
         self._pool, self._sharded = pool, pool.numbers.sharded
         if self._sharded.sample is None:
             n = len(pool)
-            drawn = np.random.default_rng(0).choice(n, min(n, SIZE), replace=False)
-            self._sharded.sample = self._sharded.fetch(drawn)
+            drawn: np.ndarray = np.random.default_rng(0).choice(n, min(n, SIZE), replace=False)
+            self._sharded.sample = drawn, self._sharded.fetch(drawn)
         self._idx, self._raw = self._sharded.sample
         self._slot = {i: at for at, i in enumerate(self._idx.tolist())}
         self._rows = self._scaled(self._raw)
@@ -92,18 +92,14 @@ class DriverSample(PoolView):
             out[~here] = self._pool.rows(idx[~here], dtype)
         return out
 
-    def keep(self, i: int) -> None:
-        """Cache the row of an instance of the sample at the driver."""
-        if i in self._slot:
-            self._sharded.cache(np.asarray([i]), self._raw[[self._slot[i]]])
-
     def exchange(self, rng: np.random.Generator) -> None:
-        """Replace some instances by free ones drawn at random, from live actors only."""
+        """Replace some instances by free ones drawn at random."""
         size, fixed = len(self._idx), min(FIXED, len(self._idx))
         many = min(EXCHANGED // max(1, self._raw[0].nbytes), size - fixed)
         drawn, free = np.unique(rng.integers(len(self), size=many)), self._pool.free_idx
         usable = [i for i in drawn.tolist() if i not in self._slot and i in free]
-        new, raw = self._sharded.fetch(np.asarray(usable, np.int64), wait=False)
+        new = np.asarray(usable, np.int64)
+        raw = self._sharded.fetch(new)
         slots = fixed + (self._exchanged + np.arange(len(new))) % max(1, size - fixed)
         self._exchanged += len(new)
         for i in self._idx[slots].tolist():
@@ -154,10 +150,9 @@ class ShardPool(Pool):
 
     @property
     def free_idx(self) -> Any:
-        """Return the free instances of live actors, as the complement of the others."""
+        """Return the free instances, as the complement of the others."""
         if self._free is None:
-            away = [(part.start, part.stop) for part in self.numbers.away()]
-            self._free = all_but(len(self), self.state.unusual()[0], away)
+            self._free = all_but(len(self), self.state.unusual()[0])
         return self._free
 
     @property
@@ -165,15 +160,8 @@ class ShardPool(Pool):
         return self._cached  # type: ignore[return-value]
 
     def put(self, idx: int, where: Where, label: int | None = None, weight: float = 1.0, **how: Any) -> None:
-        i = self._check_one(idx)
-        if self._sample is not None:
-            self._sample.keep(i)  # its label can be learned while its actor is away
         super().put(idx, where, label, weight, **how)
-        self.numbers.moves[i], self._free = int(where), None
-
-    def refit(self, posterior: Posterior) -> None:
-        self._free = None
-        super().refit(posterior)
+        self.numbers.moves[int(idx)], self._free = int(where), None
 
     def close(self) -> None:
         """Drop this pool on all actors; the features stay."""
@@ -188,7 +176,7 @@ class ShardPool(Pool):
         return self._sample
 
     def guessed(self, present: int) -> np.ndarray:
-        """Return for each column how many instances are predicted as it, on live actors."""
+        """Return for each column how many instances are predicted as it."""
         return sum((found for _, found in self.numbers.ask("guesses", present)), np.zeros(present, np.int64))
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
@@ -230,25 +218,15 @@ class ShardPool(Pool):
         if not self._is_free(idx):
             return best(self.numbers.collect(idx, "scores", score), n)
         asked = self.numbers.ask(*(ask or ("candidates", score, n)))
-        some = np.concatenate([part.start + found.idx for part, found in asked])
+        at = np.searchsorted(idx, np.concatenate([part.start + found.idx for part, found in asked]))
         scores = np.concatenate([found.scores for _, found in asked])
-        at = np.searchsorted(idx, some)
-        usable = np.asarray(idx[np.minimum(at, len(idx) - 1)] == some)  # not so if its actor just came back
-        at, scores = at[usable], scores[usable]
-        if len(at) < n:
-            return best(self.numbers.collect(idx, "scores", score), n)
         tie = TIE * (max(found.size for _, found in asked) if size is None else size)
         if n > 1:
             return at[np.lexsort((at, -in_ties(scores, tie)))[:n]]
-        chosen = at[scores >= scores.max() - tie].min()
-        rows = self.numbers.sharded.fetch(np.asarray([idx[chosen]]), wait=False)
-        self.numbers.sharded.cache(*rows)  # its label can then be learned without its actor
-        return np.asarray([chosen])
+        return at[scores >= scores.max() - tie].min(keepdims=True)
 
     def _is_free(self, idx: np.ndarray) -> bool:
-        """Return whether idx are all free instances of live actors."""
-        if idx is self._free:
-            return True
+        """Return whether idx are all free instances."""
         if isinstance(idx, Complement):
             return idx.same(self.free_idx)
         return len(idx) == len(self.free_idx) and np.array_equal(idx, self.free_idx)

@@ -3,13 +3,11 @@
 `Sparse` holds a number for each instance, most of which are equal. The t exceptions are sorted by instance:
 8 bytes each plus the number. New values are kept in a dictionary until more than one value is read.
 
-`Complement` holds all instances except some, like a sorted array. The exceptions are sorted gaps, from each
-`start` up to its `stop`. With l_j the length of gap j and C_j = l_0 + .. + l_(j-1),
-    instance = position + C_j         of the first j whose start_j - C_j is beyond the position
-    position = instance - C_j         of the first j whose start_j is beyond the instance
+`Complement` holds all instances except some, like a sorted array. With g_j the sorted exceptions,
+    instance = position + j         for the first j with g_j - j beyond the position
+    position = instance - j         for the first j with g_j beyond the instance
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -115,11 +113,10 @@ class Complement(OnDemand):
 
     ndim, dtype = 1, np.dtype(np.int64)
 
-    def __init__(self, n: int, starts: np.ndarray, stops: np.ndarray) -> None:
-        """Hold all of n instances except those in gaps."""
-        self._n, self._starts, self._stops = n, starts, stops
-        self._before = np.concatenate([[0], np.cumsum(stops - starts)])  # C
-        self.size = n - int(self._before[-1])
+    def __init__(self, n: int, gone: np.ndarray) -> None:
+        """Hold all of n instances except those in `gone`, which is sorted."""
+        self._n, self._gone = n, gone
+        self.size = n - len(gone)
         self.shape = (self.size,)
 
     def __len__(self) -> int:
@@ -145,19 +142,16 @@ class Complement(OnDemand):
     def searchsorted(self, instances: Any, side: str = "left", sorter: None = None) -> Any:
         """Return the number of elements before each given instance: its position, if it is an element."""
         upto = np.clip(np.asarray(instances, np.int64) + (side == "right"), 0, self._n)
-        gaps = np.searchsorted(self._starts, upto, side="left")
-        inside = np.maximum(np.r_[0, self._stops][gaps] - upto, 0)  # part of a gap beyond the instance
-        return upto - (self._before[gaps] - inside)
+        return upto - np.searchsorted(self._gone, upto)
 
     def without(self, at: int) -> "Complement":
         """Return a copy without the element at a position."""
         i = int(self[at])
-        after = int(np.searchsorted(self._starts, i))
-        return Complement(self._n, np.insert(self._starts, after, i), np.insert(self._stops, after, i + 1))
+        return Complement(self._n, np.insert(self._gone, int(np.searchsorted(self._gone, i)), i))
 
     def same(self, other: "Complement") -> bool:
         """Return whether both hold the same instances."""
-        return len(self) == len(other) and np.array_equal(self._edges(), other._edges())
+        return self is other or (self._n == other._n and np.array_equal(self._gone, other._gone))
 
     def tolist(self) -> list[int]:
         """Return all elements as a list."""
@@ -165,24 +159,12 @@ class Complement(OnDemand):
         return found
 
     def _instances(self, at: np.ndarray) -> np.ndarray:
-        gaps = np.searchsorted(self._starts - self._before[:-1], at, side="right")
-        return np.asarray(at + self._before[gaps])
-
-    def _edges(self) -> np.ndarray:
-        """Return the starts and ends of gaps, adjacent gaps merged."""
-        found, times = np.unique(np.r_[self._starts, self._stops], return_counts=True)
-        return np.asarray(found[times == 1])
+        return np.asarray(at + np.searchsorted(self._gone - np.arange(len(self._gone)), at, side="right"))
 
 
-def all_but(n: int, gone: Any = (), away: Iterable[tuple[int, int]] = ()) -> Complement:
-    """Return all of n instances except `gone`, which is sorted, and the ranges (start, stop) in `away`."""
-    starts = np.asarray(gone, np.int64)
-    stops = starts + 1
-    for start, stop in away:
-        a, b = np.searchsorted(starts, [start, stop])
-        starts = np.concatenate([starts[:a], [start], starts[b:]])
-        stops = np.concatenate([stops[:a], [stop], stops[b:]])
-    return Complement(n, starts, stops)
+def all_but(n: int, gone: Any = ()) -> Complement:
+    """Return all of n instances except `gone`, which is sorted."""
+    return Complement(n, np.asarray(gone, np.int64))
 
 
 def without(idx: Any, at: int) -> Any:
