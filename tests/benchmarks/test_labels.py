@@ -1,4 +1,4 @@
-"""What `make bench NAME=labels` counts: on curves whose figures are known, and one run of the page's loop."""
+"""Figures of `make bench NAME=labels`: on curves with known figures, and one run of the page's loop."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What all commands share: one line and code 2 for an error, 130 after Ctrl-C, the version."""
+"""Behaviour of all commands: one line and code 2 for an error, 130 after Ctrl-C, the version."""
 
 import signal
 import socket

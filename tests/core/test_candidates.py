@@ -1,4 +1,4 @@
-"""What an instance is not, against finite differences and an optimiser that knows log(1 - p_c) only."""
+"""Ruled-out classes, against finite differences and an optimiser of log(1 - p_c)."""
 
 from typing import Any
 

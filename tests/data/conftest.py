@@ -1,4 +1,4 @@
-"""What tests of readers and datasets share."""
+"""Fixtures of tests of readers and datasets."""
 
 from tests.fixtures import cache, real_data
 

@@ -93,7 +93,7 @@ def test_a_damaged_file_is_read_or_reported(ending: str, data: st.DataObject) ->
 @hypothesis.settings(max_examples=300)
 @hypothesis.given(data=st.data())
 def test_a_damaged_part_of_a_spreadsheet_is_read_or_reported(data: st.DataObject) -> None:
-    """What is in the archive, which a damaged archive seldom shows."""
+    """Return the content of the archive, which a damaged archive seldom shows."""
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / "x.xlsx"

@@ -1,4 +1,4 @@
-"""What the page shows of an item: pictures in a browser's formats, and only those of the project."""
+"""Items as the page shows them: pictures in a browser's formats, and only those of the project."""
 
 import io
 import os

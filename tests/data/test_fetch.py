@@ -15,7 +15,7 @@ CONTENT = bytes(range(256)) * 8000
 
 
 class Server:
-    """What the server has, how it behaves, and what it was asked."""
+    """The files of a test server, its behaviour, and the requests it got."""
 
     def __init__(self) -> None:
         self.content, self.etag, self.stop_after = CONTENT, '"1"', 10**9

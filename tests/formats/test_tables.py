@@ -25,7 +25,7 @@ CLASSES = ["+ve", "no"]
 
 
 def known(ids: Sequence[str], texts: tuple[str, ...] = ()) -> ItemColumns:
-    """What tells items of these ids, with or without a text."""
+    """Return the item columns of these ids, with or without a text."""
     return item_columns(project("text" if texts else "features", tuple(ids), texts))
 
 

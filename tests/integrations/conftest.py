@@ -1,4 +1,4 @@
-"""What tests of other rooms set up, too."""
+"""Fixtures shared with other rooms."""
 
 from tests.cli.conftest import own_place
 

@@ -1,4 +1,4 @@
-"""What scikit-activeml asks of its own strategies and classifiers.
+"""The checks that scikit-activeml runs on its own strategies and classifiers.
 
 Its check suites (`skactiveml.tests.template_*`) are in its repository only, not in what is installed: this
 file asks what they ask.

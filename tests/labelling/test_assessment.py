@@ -1,4 +1,4 @@
-"""What the background finds of a real model, against training without each label."""
+"""Background assessment of a real model, against training without each label."""
 
 from pathlib import Path
 

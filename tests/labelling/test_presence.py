@@ -1,4 +1,4 @@
-"""Who has the page open, and who is asked for a name."""
+"""People who have the page open, and people who are asked for a name."""
 
 from pathlib import Path
 from typing import Any

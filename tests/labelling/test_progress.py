@@ -1,4 +1,4 @@
-"""What is shown of the accuracy, agreement and speed, against published twins."""
+"""Displayed accuracy, agreement and speed, against published twins."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""What people can do: label, skip, undo, jump, several at once; and what they are told when they cannot."""
+"""Requests of people (label, skip, undo, jump, several at once), and their errors."""
 
 from pathlib import Path
 from typing import Any

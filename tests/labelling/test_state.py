@@ -1,4 +1,4 @@
-"""Who said what: votes, ties, undo, leases; and the running counts against counting from scratch."""
+"""Votes, ties, undo and leases; running counts against counting from scratch."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""What can be seen while people label: nothing is left out, and nobody waits for it."""
+"""Views while people label: they are complete, and nobody waits for them."""
 
 import threading
 from pathlib import Path

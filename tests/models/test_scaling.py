@@ -1,4 +1,4 @@
-"""What a pool without labels tells, and that the whole stays a linear map."""
+"""Scaling by an unlabelled pool; the whole stays a linear map."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is passed to el.label: one for several, settings, and errors that name arguments."""
+"""Arguments of el.label: single values for lists, settings, and errors that name arguments."""
 
 import sys
 from pathlib import Path

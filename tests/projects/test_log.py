@@ -1,4 +1,4 @@
-"""What a start writes to the log: once, and so that the model starts trained."""
+"""Events that a start writes to the log: each once, so that the model starts trained."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What tests of shards share."""
+"""Fixtures of tests of shards."""
 
 from collections.abc import Iterator
 from typing import Any

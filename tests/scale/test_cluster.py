@@ -24,7 +24,7 @@ def test_missing_cluster_is_reported_at_once() -> None:
 
 
 class Ray:
-    """What is asked of Ray when a cluster is joined."""
+    """A stand-in for Ray that records how a cluster is joined."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error

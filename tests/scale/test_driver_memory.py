@@ -1,4 +1,4 @@
-"""What the driver of a pool in shards holds does not grow with the pool: it makes no array of all instances.
+"""The driver of a sharded pool does not grow with the pool: it makes no array of all instances.
 
 `make test-ray` counts its bytes over a million instances (tests/live/ray/test_memory.py).
 """

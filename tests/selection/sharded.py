@@ -11,7 +11,7 @@ from everylabel.selection.pool.view import LearningPool, best
 
 
 class Sharded(LearningPool):
-    """What a pool over several machines would be: no part sees the features of another."""
+    """A pool as over several machines: no part sees the features of another."""
 
     def __init__(
         self, features: Any, posterior: el.Posterior, labelled_idx: Any, labels: Any, n: int

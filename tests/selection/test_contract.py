@@ -1,4 +1,4 @@
-"""What every strategy promises, top-b and with updates between picks (Algorithm 1)."""
+"""The contract of every strategy, top-b and with updates between picks (Algorithm 1)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who may talk to the server: hosts, sites, tokens, sizes. The application behind says only what it got."""
+"""Access to the server: hosts, sites, tokens, sizes. The application behind it echoes the request."""
 
 import asyncio
 from pathlib import Path

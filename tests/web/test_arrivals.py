@@ -1,4 +1,4 @@
-"""What joins a project while it is served, step by step: looked at, embedded, noted, learned."""
+"""Items that join a project while it is served, step by step: found, embedded, recorded, learned."""
 
 import json
 import time

@@ -28,7 +28,7 @@ PATHS = ("/api/export", "/api/model")
 
 
 class State:
-    """What a file is made of."""
+    """The pieces of a file."""
 
 
 class Made:

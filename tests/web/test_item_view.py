@@ -1,4 +1,4 @@
-"""What is shown of an item: the columns that are asked for, and nothing that tells its class."""
+"""The view of an item shows the requested columns, and nothing that reveals its class."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is heavy or late to start: baal's section of the page, and MLflow's own server.
+"""Slow tests: baal's section of the page, and MLflow's own server.
 
 They run by `make test-ecosystem`, and are skipped elsewhere.
 """

@@ -1,4 +1,4 @@
-"""What was measured: docs/results/label-studio.json and .md, written by `make test-label-studio`."""
+"""Measurements: docs/results/label-studio.json and .md, written by `make test-label-studio`."""
 
 import json
 from collections.abc import Sequence

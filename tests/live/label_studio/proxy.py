@@ -1,4 +1,4 @@
-"""What stands between Label Studio and our backend: it times every request, and may do something first."""
+"""A proxy between Label Studio and our backend that times every request and may act before it."""
 
 import contextlib
 import http.client

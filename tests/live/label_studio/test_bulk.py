@@ -1,4 +1,4 @@
-"""What Label Studio takes: predictions written in bulk, made the project's, and removed again."""
+"""Predictions in Label Studio: written in bulk, made the project's, and removed."""
 
 import threading
 import time

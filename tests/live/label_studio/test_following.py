@@ -49,7 +49,7 @@ def _order_follows(people: Team) -> bool:
 
 
 def _predictions_follow(people: Team) -> None:
-    """Those in Label Studio are the ones that the backend gives."""
+    """Predictions in Label Studio equal those of the backend."""
     version, opinions = people.backend.version(), people.opinions()
     shown = {
         one["task"]: one

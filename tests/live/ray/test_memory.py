@@ -1,4 +1,4 @@
-"""What the driver of a pool in shards holds does not grow with the pool: its bytes are counted.
+"""The memory of the driver of a sharded pool does not grow with the pool: its bytes are counted.
 
 Run by `make test-ray`.
 """
