@@ -40,9 +40,7 @@ AT_ONCE = 64  # maximum number of requests in one round
 TICK = 1.0  # seconds between checks for expired leases
 QUESTION = "question"  # chose an item for a yes / no question, in place of a strategy
 QUIET = 10.0  # seconds without such checks after a failed commit
-RETRAINED_UP_TO = (
-    10**7
-)  # rows d k: up to this size changed class names are learned at once, above it in the background
+RETRAINED_UP_TO = 10**7  # rows d k: up to this size the model learns changed class names at once
 
 Finish = Callable[[], Any]  # makes the reply, after learning and leasing
 Command = Callable[[], Finish]

@@ -6,12 +6,12 @@ hidden.
 
 Near copies of an item that the model predicts as the same class can be labelled by one key. They save work
 but teach the model little, so they are offered only if the model is at least SURE of the item and of the
-copy. On 1,200 digits (14 seeds, up to 140 keys) a SURE of .9 led to one group worth opening, in one run,
-which was then up to 2 points behind labelling one by one. With .95 there was none, so groups have shown no
-harm, nor any use. Without that rule `simulate --hands bulk` gave 500 labels by 131 keys on Banking-77 (41
-lists, 41 items taken out of them) and then an accuracy of .32 on the rest, where 125 items chosen one by one
-give .614 and 500 give .86: labels that pile up on a few classes draw the others to them. Of pairs with a
-cosine above COPY, 89 % have the same class on Banking-77, 99 % on Clinc-150, 96 % on MPQA.
+copy. Without that rule, `simulate --hands bulk` gave 500 labels by 131 keys on Banking-77, but an accuracy of
+only .32 on the other items; 125 items chosen one by one give .614, and 500 give .86. Labels that pile up on a
+few classes attract the predictions of other items. On 1,200 digits (14 seeds, up to 140 keys), SURE = .9
+opened one group in one run, which then was up to 2 points behind labelling one by one; SURE = .95 opened
+none. Of pairs with a cosine above COPY, 89 % have the same class on Banking-77, 99 % on Clinc-150, 96 % on
+MPQA.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -302,7 +302,7 @@ Body = (
 )
 KINDS: dict[str, type[Body]] = {str(body.__struct_config__.tag): body for body in get_args(Body)}
 # Kinds whose events say something about an item: a source with such labels must not change unnoticed.
-SAID = tuple(
+ABOUT_ITEMS = tuple(
     str(body.__struct_config__.tag)
     for body in (Label, MultiLabel, NoneOfThese, Not, CannotTell, AutoLabel, HeldOut)
 )

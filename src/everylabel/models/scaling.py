@@ -16,9 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 NORM = 10.0  # root mean square norm; on six datasets of features within 1% of the best accuracy
-POOL_NORM = (
-    5.0  # root mean square norm of features scaled by a pool, with the precision of `suited_precision`
-)
+POOL_NORM = 5.0  # root mean square norm of features scaled by a pool, for the prior of `suited_precision`
 POWER = 0.5
 RIDGE = 1e-3  # of the largest variance: directions without variance are trusted a little
 TWINS = 0.05  # spread relative to size below which instances count as near copies (twins),

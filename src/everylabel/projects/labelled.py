@@ -16,7 +16,7 @@ from everylabel.data.digests import features_digest
 from everylabel.data.items import IdList, Items, Sent, stored_ids, with_sent
 from everylabel.data.source_diff import compare
 from everylabel.log import events
-from everylabel.log.events import SAID
+from everylabel.log.events import ABOUT_ITEMS
 from everylabel.log.store import Damaged, NoLog, Store, StoreError
 from everylabel.projects.files import Remembered, is_fit, remembered
 from everylabel.projects.project import Begin, Check, Opening, Project
@@ -44,7 +44,7 @@ def check_labelled(
         now, items = opening.now, opening.items
         try:
             with closing(Store(place, log_name(now.name, now.id, items, store), write=False)) as log:
-                known, sent, said = log.items(), sent_before(log), log.holds(SAID)
+                known, sent, labelled = log.items(), sent_before(log), log.holds(ABOUT_ITEMS)
         except StoreError as error:
             if needed or isinstance(error, Damaged):
                 raise
@@ -61,10 +61,10 @@ def check_labelled(
         items = with_sent(items, sent, now.options.text_column)
         change = compare(known, items)
         reads = needed and not change.others  # rows of shards cannot be matched if they changed
-        note = change.check(now.source, accept or reads, cause, unlabelled=not said)
+        note = change.check(now.source, accept or reads, cause, unlabelled=not labelled)
         if needed and note is not None:  # otherwise `open_log` reports it
             items = replace(items, notes=(*items.notes, note))
-        return replace(items, ids=change.keys, replaced=not (said or change.only_appended))
+        return replace(items, ids=change.keys, replaced=not (labelled or change.only_appended))
 
     return check
 

@@ -28,7 +28,7 @@ from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
 from everylabel.labelling.state.types import GIVEN, Suggestion, suggested_fields
 from everylabel.log import events
-from everylabel.log.events import SAID, Event
+from everylabel.log.events import ABOUT_ITEMS, Event
 from everylabel.log.store import Store, StoreError
 from everylabel.projects.features import word_encoder
 from everylabel.projects.labelled import (
@@ -125,7 +125,7 @@ def open_log(
             note(log.note)
         known = log.items() or Known((), ())
         change = compare(known, project)
-        unlabelled = not (change.only_appended or log.holds(SAID))
+        unlabelled = not (change.only_appended or log.holds(ABOUT_ITEMS))
         text = change.check(project.source, options.accepts, unlabelled=unlabelled)
         if text is not None:
             note(text)

@@ -50,7 +50,7 @@ IN_NOTEBOOKS = HEADERS | {POLICY: HEADERS[POLICY].replace(NOWHERE, f"frame-ances
 PICTURES = "/api/image/"
 LEAST = 1024  # bytes; smaller replies are not compressed
 LEVEL = 5  # of 9: saves three quarters of the bytes in a fraction of a millisecond
-TOLD = (
+STOPPING_MESSAGE = (
     "the server is stopping; whether this was saved is not known: send it again later with the same key, "
     "which counts once"
 )
@@ -211,7 +211,7 @@ class Stopping:
             await self.app(scope, receive, noted)
         except asyncio.CancelledError:  # only the server cancels, and it ends with this task
             if not began:
-                await refused(Refusal(503, "closing", TOLD))(scope, receive, send)
+                await refused(Refusal(503, "closing", STOPPING_MESSAGE))(scope, receive, send)
 
 
 def _page(scope: Scope) -> str | None:

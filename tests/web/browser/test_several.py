@@ -224,7 +224,7 @@ def test_saved_message_is_not_cut(page: Page) -> None:
     assert [button.rect for button in page.all(".actions button")] == before
 
 
-TOLD = """const [name, given, done] = arguments;
+SENTENCE = """const [name, given, done] = arguments;
     import("/static/finishing.js").then((module) => done(module[name](given, {rate: 0.05})));"""
 
 
@@ -244,7 +244,7 @@ def test_confirmations_are_explained_in_plain_words(page: Page) -> None:
     page.open("finish")
 
     def told(name: str, **given: object) -> str:
-        return str(page.driver.execute_async_script(TOLD, name, given))
+        return str(page.driver.execute_async_script(SENTENCE, name, given))
 
     assert told("planned", items=812, needed=68).startswith(
         "The model would label 812 items that it is surest of. First confirm 68 of them"

@@ -7,9 +7,9 @@ For an item without a label by people, s_j is the suggestion of source j, theta_
     w = the larger of PER_ODDS * right to wrong, of the item's best source, and PER_PRIOR * prior_precision,
         kept in [LIGHTEST, HEAVIEST]
 ROUNDS of both, starting from the head trained on people's labels. This is EM with the class as the hidden
-variable (Raykar et al. 2010). Only people's labels determine the confusion matrices, so the head cannot talk
-itself into a source. The gradient of a soft target is p - q: zero if no source suggests anything. A source
-that the labels do not support (probability of being useless above USELESS_FROM) is left out.
+variable (Raykar et al. 2010). Only people's labels determine the confusion matrices, so the head cannot
+confirm a source by itself. The gradient of a soft target is p - q: zero if no source suggests anything. A
+source that the labels do not support (probability of being useless above USELESS_FROM) is left out.
 
 A score compares one suggestion of a source with its others. The checks decide how informative scores are:
     log odds of being right = a + b logit(score),     a, b fitted with the prior b ~ N(0, SLOPE^2)
@@ -20,8 +20,8 @@ Measured at 25 to 200 labels on digits, TREC-6, MPQA, DBpedia-14 and Banking-77,
 many classes, a weight of .05 is best for sources that are right in 60 to 75 % of cases, and .1 to .2 for
 90 %. With two classes, where the prior is stronger, .05 to .2 is best depending on the set, and
 cross-validation cannot determine it. A weight of 1 costs up to 16 points. After one round the head is up to
-25 points worse than after four. An E-step by heads of other folds changes a point up or down at twice the
-time. How good it is: `benchmarks/sources.py`.
+25 points worse than after four. An E-step by heads of other folds changes the accuracy by a point up or down
+at twice the time. `benchmarks/sources.py` measures the gain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ LIGHTEST, HEAVIEST = 0.05, 0.2
 ROUNDS = 5  # EM rounds
 USELESS_FROM = 0.8  # probability of being useless above which a source does not teach
 FEW = 5  # labels in common below which a source is not measured but assumed
-AT_ITS_WORD = 0.5  # to be right this often beyond chance
+AT_ITS_WORD = 0.5  # accuracy beyond chance that is assumed of a source without measurements
 SLOPE = 0.5  # standard deviation of the prior on b
 MOST = 20_000  # maximum number of items with suggestions that the head is trained on
 FOLDS = 5  # folds of labels: confusion matrices are measured on the others
