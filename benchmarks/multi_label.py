@@ -1,15 +1,18 @@
 """Several classes per item: `python -m benchmarks multi_label --data FOLDER`.
 
-Macro F1 on test items after 100 to 800 labelled items, in batches of 50: the default strategy and others with
-our model, and one-vs-rest logistic regression of scikit-learn that picks by its own margin. All choose
-thresholds on labelled items alone: ours by leaving each out, scikit-learn's in three folds. Besides: the time
-of an update against that with one class per item, and probabilities after exact updates against one-vs-rest
-logistic regression with the same prior.
+Macro F1 on test items after 100 to 800 labelled items, in batches of 50 to 200: the default
+strategy and others with our model, and one-vs-rest logistic regression of scikit-learn that picks by its own
+margin. All decide by thresholds that maximise expected F1 over the pool. Besides: the time of an update
+against that with one class per item, and probabilities after exact updates against one-vs-rest logistic
+regression with the same prior. Draws are kept in --cache, so a stopped run continues.
 GoEmotions is only reported; pairs of Clinc-150 intents (the mean of two vectors) and of digits are for
 development.
 """
 
 import argparse
+import json
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,18 +21,19 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score
-from sklearn.model_selection import cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
 
 import everylabel as el
+from benchmarks.serving import WARM_UP, data, quantiles, worked
+from benchmarks.serving_large import start, stop
 from benchmarks.timing import report, seconds, write
-from everylabel.core.leave_one_out import leave_one_out
 from everylabel.models.scaling import fit_pool_scaling, suited_precision
 
 BUDGETS = (100, 200, 400, 800)
-BATCH, POOL, TEST = 50, 3000, 1000
-OURS = ("herding", "random", "margin", "class_wise", "badge")
+TOTALS = (50, 100, 150, 200, 300, 400, 600, 800)  # labelled items after each batch
+POOL, TEST = 4000, 1000
 RIVAL = "one-vs-rest, margin"
+ARMS = ("herding", "random", "class_wise", "label cardinality", "max loss", RIVAL)
 INTENTS = 30
 
 
@@ -83,10 +87,27 @@ def _indicator(classes: np.ndarray, k: int) -> np.ndarray:
     return np.asarray(np.eye(k)[classes].max(axis=1))
 
 
-def scores(data: Data, probs: np.ndarray, limits: np.ndarray) -> list[float]:
-    """Return macro F1 by thresholds, macro F1 at 0.5, and macro average precision."""
-    f1 = [f1_score(data.y_test, probs >= t, average="macro", zero_division=0) for t in (limits, 0.5)]
+def scores(data: Data, probs: np.ndarray, pool: np.ndarray) -> list[float]:
+    """Return macro F1 by thresholds that the pool chose, macro F1 at 0.5, and macro average precision."""
+    f1 = [
+        f1_score(data.y_test, probs >= t, average="macro", zero_division=0)
+        for t in (el.thresholds(pool), 0.5)
+    ]
     return [*map(float, f1), float(average_precision_score(data.y_test, probs, average="macro"))]
+
+
+def cardinality(pool: el.Pool, idx: np.ndarray, rng: Any) -> np.ndarray:
+    """Return how far the number of predicted classes is from the labels' mean (Li and Guo, 2013)."""
+    usual = np.nanmean(np.nansum(pool.labels[pool.labelled_idx], axis=1))
+    return np.abs((pool.probs(idx) >= 0.5).sum(axis=1) - usual) - 1e-3 * pool.margins(idx)  # ties
+
+
+def max_loss(pool: el.Pool, idx: np.ndarray, rng: Any) -> np.ndarray:
+    """Return the hinge loss of the predicted classes, which a label could take away (Yang et al., 2009)."""
+    return np.asarray(np.maximum(1.0 - np.abs(pool.logits(idx)), 0.0).sum(axis=1))
+
+
+RULES = {"label cardinality": cardinality, "max loss": max_loss}  # scikit-activeml 1.0 has no rule for this
 
 
 def ours(data: Data, strategy: str, seed: int) -> list[list[float]]:
@@ -95,73 +116,81 @@ def ours(data: Data, strategy: str, seed: int) -> list[list[float]]:
     prior, found, mean = suited_precision(k), [], np.zeros((data.x.shape[1] + 1, k))
     pool = el.Pool(data.x, el.laplace(mean, data.x[:0].astype(float), "bernoulli", prior))
     labelled = np.empty(0, np.int64)
-    while len(labelled) < BUDGETS[-1]:
-        labelled = np.r_[labelled, el.select(pool, strategy, BATCH, rng)]
+    for total in TOTALS:
+        new = el.select(pool, RULES.get(strategy, strategy), total - len(labelled), rng)
+        labelled = np.r_[labelled, new]
         x, y = data.x[labelled].astype(float), data.y[labelled]
-        mean = el.fit_map(x, y, k, prior, init=mean, tol=1e-4)
+        mean = el.fit_map(x, y, k, prior, init=mean, tol=1e-3)
         posterior = el.laplace(mean, x, "bernoulli", prior, labels=y)
         pool = el.Pool(data.x, posterior, labelled_idx=labelled, labels=y)
-        if len(labelled) in BUDGETS:
-            limits = el.thresholds(1.0 / (1.0 + np.exp(-leave_one_out(posterior))), y)
-            found.append(scores(data, el.predict_proba(posterior, data.x_test, "mean"), limits))
+        if total in BUDGETS:
+            found.append(scores(data, el.predict_proba(posterior, data.x_test, "mean"), pool.probs()))
     return found
 
 
 def rival(data: Data, seed: int) -> list[list[float]]:
     """Return the scores of scikit-learn, which begins with random items."""
     rng, found = np.random.default_rng(seed), []
-    labelled = rng.choice(len(data.x), BATCH, replace=False)
+    labelled = rng.choice(len(data.x), TOTALS[0], replace=False)
     model = OneVsRestClassifier(LogisticRegression(C=1.0, max_iter=300))
-    while True:
-        x, y = data.x[labelled], data.y[labelled].astype(int)
+    for total in TOTALS:
+        if total > len(labelled):
+            free = np.setdiff1d(np.arange(len(data.x)), labelled)
+            margin = np.abs(model.predict_proba(data.x[free]) - 0.5).min(axis=1)
+            labelled = np.r_[labelled, free[np.argsort(margin)[: total - len(labelled)]]]
+        y = data.y[labelled].astype(int)
         usable = np.flatnonzero((y.min(axis=0) == 0) & (y.max(axis=0) == 1))
-        model.fit(x, y[:, usable])
-
-        def whole(part: Any, usable: np.ndarray = usable, n: int = y.shape[1]) -> np.ndarray:
-            every = np.zeros((len(part), n))
-            every[:, usable] = part
-            return every
-
-        if len(labelled) in BUDGETS:
-            often = np.flatnonzero(y[:, usable].sum(axis=0) >= 6)  # those that three folds know
-            held = np.zeros((len(y), len(usable)))
-            if len(often):
-                held[:, often] = cross_val_predict(
-                    model, x, y[:, usable[often]], cv=3, method="predict_proba"
-                )
-            found.append(scores(data, whole(model.predict_proba(data.x_test)), el.thresholds(whole(held), y)))
-        if len(labelled) == BUDGETS[-1]:
-            return found
-        free = np.setdiff1d(np.arange(len(data.x)), labelled)
-        margin = np.abs(model.predict_proba(data.x[free]) - 0.5).min(axis=1)
-        labelled = np.r_[labelled, free[np.argsort(margin)[:BATCH]]]
+        model.fit(data.x[labelled], y[:, usable])
+        if total in BUDGETS:
+            probs = [np.zeros((len(part), y.shape[1])) for part in (data.x_test, data.x)]
+            for each, part in zip(probs, (data.x_test, data.x), strict=True):
+                each[:, usable] = model.predict_proba(part)
+            found.append(scores(data, *probs))
+    return found
 
 
-def curves(name: str, folder: Path, seeds: int) -> list[dict[str, Any]]:
-    """Return mean and standard error of each arm at each budget."""
-    found: dict[str, list[Any]] = {}
-    for seed in range(seeds):
+def run(names: list[str], folder: Path, seeds: int, cache: Path) -> None:
+    """Run what the cache lacks, draw by draw; a run that was stopped continues."""
+    cache.mkdir(parents=True, exist_ok=True)
+    for seed, name in ((seed, name) for seed in range(seeds) for name in names):
+        missing = [arm for arm in ARMS if not _cell(cache, name, arm, seed).exists()]
+        if not missing:
+            continue
         data = SETS[name](folder, np.random.default_rng(seed))
         scaling = fit_pool_scaling(data.x)
-        data = data._replace(
-            **{part: scaling(getattr(data, part)).astype(np.float32) for part in ("x", "x_test")}
-        )
-        for strategy in OURS:
-            found.setdefault(strategy, []).append(ours(data, strategy, seed))
-        found.setdefault(RIVAL, []).append(rival(data, seed))
+        x, x_test = (scaling(part).astype(np.float32) for part in (data.x, data.x_test))
+        data = data._replace(x=x, x_test=x_test)
+        for arm in missing:
+            found = rival(data, seed) if arm == RIVAL else ours(data, arm, seed)
+            _cell(cache, name, arm, seed).write_text(json.dumps(found))
+
+
+def _cell(cache: Path, name: str, arm: str, seed: int) -> Path:
+    return cache / f"{name}-{arm}-{seed}.json".replace(" ", "_")
+
+
+def curves(name: str, cache: Path, seeds: int) -> list[dict[str, Any]]:
+    """Return mean and standard error of each arm at each budget, and how far it is behind the default."""
+    draws = [s for s in range(seeds) if all(_cell(cache, name, arm, s).exists() for arm in ARMS)]
+    found = {
+        arm: np.array([json.loads(_cell(cache, name, arm, s).read_text()) for s in draws]) for arm in ARMS
+    }  # (seeds, budgets, scores)
     rows = []
-    for arm, runs in found.items():
-        values = np.asarray(runs)  # (seeds, budgets, scores)
-        error = values.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else 0.0 * values[0]
-        rows += [
-            {
-                "set": name, "arm": arm, "items": n, "repetitions": seeds,
-                "macro F1": round(m[0], 4), "standard error": round(e[0], 4),
+    for arm, values in found.items() if len(draws) > 1 else ():
+        ahead = found[ARMS[0]][:, :, 0] - values[:, :, 0]
+        for at, n in enumerate(BUDGETS):
+            m = values[:, at].mean(axis=0)
+            rows.append({
+                "set": name, "arm": arm, "items": n, "repetitions": len(draws),
+                "macro F1": round(m[0], 4), "standard error": _error(values[:, at, 0]),
+                "default ahead": round(float(ahead[:, at].mean()), 4), "its error": _error(ahead[:, at]),
                 "macro F1 at 0.5": round(m[1], 4), "macro average precision": round(m[2], 4),
-            }
-            for n, m, e in zip(BUDGETS, values.mean(axis=0), error, strict=True)
-        ]  # fmt: skip
+            })  # fmt: skip
     return rows
+
+
+def _error(values: np.ndarray) -> float:
+    return round(float(values.std(ddof=1) / np.sqrt(len(values))), 4)
 
 
 def update_ratio(d: int = 384, k: int = 28, n: int = 200) -> dict[str, float]:
@@ -202,32 +231,81 @@ def exactness(folder: Path, n: int = 300) -> float:
     return float(np.abs(el.predict_proba(posterior, test[:, :-1], "mean") - right).max())
 
 
+def served(rows: int, labels: int, k: int = 28) -> dict[str, Any]:
+    """Return milliseconds from label to next over HTTP, with one class per item and with several.
+
+    Two servers take turns label by label, so that other work on the machine disturbs both alike. The
+    processor's time counts all threads of a server, with trainings in the background.
+    """
+    x, own = data(rows, 384, k)
+    answers = np.random.default_rng(1).random((rows, k)) < 1.0 / k
+    answers[np.arange(rows), own] = True
+    took: dict[str, list[float]] = {"single": [], "several": []}
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        running: dict[str, Any] = {}
+        try:
+            for name, more in (("single", []), ("several", ["--multi-label"])):
+                source = Path(folder) / f"{name}.npy"
+                np.save(source, x.astype(np.float16))
+                process, client, _ = start(source, k, more)
+                running[name] = process, client, client.ask("POST", "/api/next", {"person": "first"})["next"]
+            for _, client, _ in running.values():
+                client.connection.close()  # the server has closed one that was idle; it opens again
+            began = {}
+            for turn in range(WARM_UP + labels):
+                for name, (process, client, task) in list(running.items()):
+                    if turn == WARM_UP:
+                        began[name] = worked(process.pid)
+                    item = task["item"]["id"]
+                    body: dict[str, Any] = {"person": "first", "item": item}
+                    if name == "single":
+                        body |= {"class": int(own[int(item)])}
+                    else:
+                        body |= {"present": np.flatnonzero(answers[int(item)]).tolist()}
+                    at = time.perf_counter()
+                    reply = client.ask("POST", "/api/label" if name == "single" else "/api/label_set", body)
+                    took[name].append(time.perf_counter() - at)
+                    running[name] = process, client, reply["next"]
+            work = {name: (worked(each[0].pid) - began[name]) / labels for name, each in running.items()}
+        finally:
+            for process, *_ in running.values():
+                stop(process)
+    found = {name: quantiles(np.array(each[WARM_UP:])) for name, each in took.items()}
+    ratio = {name: round(found["several"][name] / found["single"][name], 3) for name in found["single"]}
+    ratio["processor"] = round(work["several"] / work["single"], 3)
+    return {"pool": [rows, 384, k], "labels": labels, **found, "ratio": ratio}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the features")
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--out", type=Path, default=Path("docs/results"))
-    given = parser.parse_args()
-    found: dict[str, Any] = {
-        "update_ratio": update_ratio(), "largest_difference": exactness(given.data), "curves": []
-    }  # fmt: skip
-    for name in given.sets:
-        found["curves"] += curves(name, given.data, given.seeds)
-        write(given.out / "multi_label.json", found, measures=("core", "selection", "models/thresholds.py"))
-    columns = [
-        "arm",
-        "set",
-        "items",
-        "macro F1",
-        "standard error",
-        "macro F1 at 0.5",
-        "macro average precision",
-    ]
-    report(
-        "several classes per item", columns, [[str(row[name]) for name in columns] for row in found["curves"]]
+    parser.add_argument(
+        "--cache", type=Path, default=Path("build/multi_label"), help="folder of finished draws"
     )
-    print(f"update: {found['update_ratio']}, against logistic regression: {found['largest_difference']:.2g}")
+    parser.add_argument("--out", type=Path, default=Path("docs/results"))
+    parser.add_argument("--serving", type=int, help="only label to next, with a pool of so many rows")
+    parser.add_argument("--labels", type=int, default=300, help="of each server, with --serving")
+    given = parser.parse_args()
+    path, measures = given.out / "multi_label.json", ("core", "selection", "models/thresholds.py")
+    before = json.loads(path.read_text()) if path.exists() else {}
+    if given.serving is not None:
+        found = before | {"serving": served(given.serving, given.labels)}
+        write(path, found, measures=(*measures, "labelling", "web"), parts=["serving"])
+        print(json.dumps(found["serving"], indent=1))
+        return
+    run(given.sets, given.data, given.seeds, given.cache)
+    parts: dict[str, Any] = {
+        "update_ratio": update_ratio(),
+        "exact": {"largest difference to one-vs-rest logistic regression": exactness(given.data)},
+        "curves": [row for name in SETS for row in curves(name, given.cache, given.seeds)],
+    }
+    found = before | parts
+    write(path, found, measures=measures, parts=list(parts))
+    columns = ["set", "arm", *list(found["curves"][0])[2:]]
+    report("several classes per item", columns, [[str(row[c]) for c in columns] for row in found["curves"]])
+    print(f"update: {found['update_ratio']}, against logistic regression: {found['exact']}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -70,12 +71,13 @@ class Watch:
         return float(np.median([each[name] for each in self.found]))
 
 
-def start(source: Path) -> tuple[subprocess.Popen[str], Client, float]:
+def start(source: Path, k: int = K, more: Sequence[str] = ()) -> tuple[subprocess.Popen[str], Client, float]:
     """Return a server that answers, a connection to it, and the seconds until it has handed out an item."""
-    classes = ",".join(f"class {i}" for i in range(K))
+    classes = ",".join(f"class {i}" for i in range(k))
     command = [sys.executable, "-m", "everylabel.cli", "label", str(source), "--classes", classes]
     began = time.perf_counter()
-    process = subprocess.Popen([*command, "--no-browser", "--port", "0"], stdout=subprocess.PIPE, text=True)
+    command += ["--no-browser", "--port", "0", *more]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for line in process.stdout:
         if "http://127.0.0.1:" in line:

@@ -153,3 +153,23 @@ def test_missing_labels_are_noticed_before_anything_is_embedded(
     done = CliRunner().invoke(app, [command, "notes.csv", "--model", "no-such-model"])
     assert done.exit_code == 2
     assert "has no true labels; expected --label-column" in done.output
+
+
+def test_several_classes_per_item_are_learned_by_f1(tmp_path: Path) -> None:
+    words = {"sport": "football goal", "money": "bank price", "rain": "wet cloud"}
+    sets = [("sport",), ("money", "rain"), (), ("sport", "money")]
+    rows = [
+        f"{' '.join(words[c] for c in sets[i % 4])} item {i},{'/'.join(sets[i % 4]) or '[]'}"
+        for i in range(120)
+    ]
+    (tmp_path / "x.csv").write_text("\n".join(["body,topics", *rows]))
+    several = ("--label-column", "topics", "--multi-label", "--label-separator", "/", "--model", "tfidf")
+    result = run("x.csv", *several, "--budget", 40, "-o", "curve.csv")
+    assert result.exit_code == 0, result.output
+    assert "F1" in result.output
+    points = list(csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()))
+    assert int(points[-1]["labels"]) == 40
+    assert float(points[-1]["accuracy"]) > 0.9
+    refused = run("x.csv", *several, "--budget", 4, "--hands", "yes-no")
+    assert refused.exit_code == 2
+    assert "expected 'one'" in refused.output

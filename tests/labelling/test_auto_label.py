@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from everylabel.labelling.auto_label import NEAREST, Finishing, how_many, neighbour_agreement
+from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.quality.certificate import certify
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.state import LabelSet
-from everylabel.labelling.state.types import Refused
+from everylabel.labelling.state.types import Refused, classes_of
 from everylabel.log.events import AutoLabel
 from everylabel.selection.pool import Where
 from tests.labelling.desks import fingerprint, label, service, truth
@@ -189,3 +190,45 @@ def test_half_of_the_rest_is_proposed_unless_too_many_errors_are_expected() -> N
     assert how_many(np.full(90, 0.9), 100, 0.05) == 0
     assert how_many(np.r_[np.full(20, 0.999), np.full(80, 0.5)], 100, 0.05) == 20
     assert how_many(np.zeros(0), 100, 0.05) == 0
+
+
+def test_model_gives_items_of_a_multi_label_project_all_their_classes(tmp_path: Path) -> None:
+    def right(item: str) -> list[int]:
+        return [c for c, yes in enumerate([truth(item) % 2 == 0, truth(item) >= 5]) if yes]
+
+    with service(tmp_path / "log", ["even", "large"], check_every=0, multi_label=True) as made:
+        reply = made.next("me").result()
+        for _ in range(120):
+            item = reply["next"]["item"]["id"]
+            reply = made.label_set("me", item, right(item)).result()
+        retrain(made.desk)
+        asked = Finishing(made.views)
+        item = reply["next"]["item"]["id"]
+        asked.start("me", 0.2, 0.9).result()
+        reply = made.label_set("me", item, right(item)).result()
+        n = 0
+        while reply["next"]["reason"] == "audit":
+            assert reply["next"]["predicted"] is None  # nobody is told what the model says
+            item = reply["next"]["item"]["id"]
+            said = classes_of(made.state.proposals[made.state.position[item]][0])
+            reply = made.label_set("me", item, [0, 1] if n == 0 and said != (0, 1) else list(said)).result()
+            n += 1
+        now = reply["progress"]["finishing"]
+        assert now["wrong"] == (classes_of(next(iter(made.state.proposals.values()))[0]) != (0, 1))
+        assert now["ready"] > 0
+        proposals = dict(made.state.proposals)
+        asked.finish("me").result()
+        done = made.state.finished
+        assert {i: classes_of(label) for i, label in done.items()} == {
+            i: classes_of(proposals[i][0]) for i in done
+        }
+        assert all(made.state.place(i).where is Where.EXCLUDED for i in done)
+        labels = LabelSet.of(made.state, {})
+        assert labels.by_model == done
+        assert np.mean([list(classes_of(done[i])) == right(made.state.ids[i]) for i in done]) > 0.8
+        before = fingerprint(made)
+    with service(tmp_path / "log") as again:
+        assert fingerprint(again) == before
+        assert again.state.finished == done
+        Finishing(again.views).take_back("me").result()
+        assert again.state.finished == {}

@@ -305,3 +305,27 @@ def test_names_that_take_long_are_learned_in_the_background(
     monkeypatch.undo()
     with named(tmp_path / "log", WORDS[:2]) as made:
         np.testing.assert_allclose(probabilities(made), before, atol=1e-3)
+
+
+def test_names_teach_a_multi_label_project_until_labels_contradict_them(tmp_path: Path) -> None:
+    def ranked(made: Service) -> list[float]:
+        """Return for each class how often an item of it comes before one that is not."""
+        probs = probabilities(made)
+        return [
+            float(np.mean(probs[c == TRUTH, c][:, None] > probs[c != TRUTH, c][None, :])) for c in range(4)
+        ]
+
+    with named(tmp_path / "log", multi_label=True) as made:
+        assert made.next("me").result()["next"]["probabilities"] is not None  # before the first label
+        assert min(ranked(made)) > 0.9
+        assert made.desk.learner.names.labels.shape == (4, 4)  # type: ignore[union-attr]
+    wrong = [*WORDS[1:], WORDS[0]]
+    with named(tmp_path / "wrong", wrong, multi_label=True) as made:
+        assert max(ranked(made)) < 0.5
+        reply = made.next("me").result()
+        for _ in range(30):
+            item = reply["next"]["item"]["id"]
+            reply = made.label_set("me", item, [int(TRUTH[int(item)])]).result()
+        retrain(made.desk)
+        assert made.desk.learner.names is None
+        assert min(ranked(made)) > 0.8

@@ -172,7 +172,7 @@ def test_the_task_marks_predicted_classes_and_a_check_hides_them(tmp_path: Path)
         assert all(isinstance(check.guess, tuple) for check in made.state.checks.values())
 
 
-def test_thresholds_chosen_without_each_label_decide_on_the_page(tmp_path: Path) -> None:
+def test_thresholds_chosen_by_the_pool_decide_on_the_page(tmp_path: Path) -> None:
     with service(tmp_path / "log", CLASSES, check_every=0, **MULTI) as made:
         items = answer(made, 40)
         retrain(made.desk)
@@ -181,7 +181,7 @@ def test_thresholds_chosen_without_each_label_decide_on_the_page(tmp_path: Path)
         x = FEATURES[[IDS.index(item) for item in items]]
         model = el.LaplaceClassifier(scale_features=False, prior_precision=suited_precision(3)).fit(x, y)
         probs = probabilities(made)
-        said = probs >= model.thresholds_
+        said = probs >= el.thresholds(model.predict_proba(FEATURES))
         assert (said != (probs >= 0.5)).any()
         assert told["predicted"] == np.flatnonzero(said[IDS.index(told["item"]["id"])]).tolist()
         counts = [each["predicted"] for each in made.views.progress("me")["classes"]]

@@ -6,7 +6,12 @@ import numpy as np
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.quality.multi_label import f1, set_figures
+from everylabel.labelling.model.training import targets, train
+from everylabel.labelling.quality.multi_label import f1, set_figures, suspect_sets
+from everylabel.labelling.quality.suspects import probably_wrong
+from everylabel.labelling.queues import Asked, queue
+from everylabel.labelling.state.types import ClassSet
+from everylabel.models.thresholds import left_out
 from tests.labelling.desks import probabilities, service
 from tests.labelling.test_multi_label import CLASSES, answer, classes_of_digit
 
@@ -81,3 +86,41 @@ def test_random_checks_lead_to_figures_on_the_page(tmp_path: Path) -> None:
         figures = made.views.figures_by_class().result()
         assert [row["class"] for row in figures["checks"]["classes"]] == [0, 1, 2]
         assert made.views.progress("me")["accuracy"]["estimate"] == last.estimate
+
+
+def test_a_wrong_answer_is_suspect_and_says_which_class(tmp_path: Path) -> None:
+    with service(tmp_path / "log", CLASSES, check_every=0, multi_label=True) as made:
+        items = answer(made, 120)
+        right = {item: classes_of_digit(item) for item in items}
+        sure = probabilities(made)
+        plain = [i for i in items if 1 in right[i]]
+        one = max(plain, key=lambda item: sure[made.desk.ids.index(item), 1])  # surely a large digit
+        made.label_set("me", one, [], [1]).result()  # no, it says now
+        look = made.views.look()
+        found = [each.item for each in queue(look, Asked("suspect"))]
+        assert found[0] == made.state.position[one]
+        verdict = look.left_out[found[0]]
+        assert {*verdict.guess.present} ^ {*verdict.label.present} == {1}  # type: ignore[union-attr]
+        assert found[0] in [each.item for each in queue(look, Asked("suspect", 1))]
+        assert found[0] not in [each.item for each in queue(look, Asked("suspect", 0))]
+        assert len(found) <= 12  # a tenth of the items
+
+
+def test_suspect_answers_of_a_class_are_judged_as_yes_and_no() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(80, 6))
+    truth = (x[:, :2] > 0.0).astype(float)
+    truth[:5, 1] = np.nan
+    rows = {
+        i: ClassSet.of(np.flatnonzero(row == 1).tolist(), np.flatnonzero(row == 0).tolist())
+        for i, row in enumerate(truth)
+    }
+    found = suspect_sets(x, rows, [4, 7])
+    idx, answers = targets(rows, 2, True)
+    yes = left_out(train(x, rows, 2, multi_label=True))[0]
+    known = ~np.isnan(answers)
+    wrong = np.zeros(answers.shape)
+    both = np.stack([1.0 - yes, yes], axis=2)[known]
+    wrong[known] = probably_wrong(both, answers[known].astype(int))
+    np.testing.assert_allclose([found[i].wrong for i in idx.tolist()], wrong.max(axis=1))
+    assert all({*each.label.present, *each.label.absent} <= {4, 7} for each in found.values())  # type: ignore

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import everylabel as el
-from everylabel.models.thresholds import decide_by_others
+from everylabel.models.thresholds import thresholds_of
 
 
 def problem(n: int = 90, k: int = 3) -> tuple[Any, Any]:
@@ -167,17 +167,28 @@ def test_thresholds_refuse_numbers_that_are_no_probabilities() -> None:
     assert np.array_equal(el.thresholds(np.array([[0.5]]), np.array([[np.nan]])), [0.5])
 
 
-def test_an_answer_has_no_part_in_the_thresholds_of_its_own_decisions() -> None:
+@pytest.mark.parametrize("cost", [None, {"miss": 3.0, "false alarm": 1.0}])
+def test_pool_without_labels_chooses_the_best_expected_threshold(cost: dict[str, float] | None) -> None:
     rng = np.random.default_rng(3)
-    p = rng.random((40, 2))
-    t = (rng.random((40, 2)) < p**2).astype(float)
-    said = decide_by_others(p, t)
-    for i in range(40):
-        other = t.copy()
-        other[i] = 1.0 - other[i]
-        np.testing.assert_array_equal(decide_by_others(p, other)[i], said[i])
-    folds = [
-        el.thresholds(np.delete(p, out, 0), np.delete(t, out, 0)) for out in np.arange(40).reshape(4, 10).T
-    ]
-    np.testing.assert_array_equal(said, p >= np.tile(folds, (4, 1)))
-    np.testing.assert_array_equal(decide_by_others(p[:1], t[:1]), p[:1] >= 0.5)
+    p = rng.random((500, 2)) ** 2
+    found = el.thresholds(p, None, cost)
+    for c in range(2):
+        values = []
+        for threshold in (*np.unique(p[:, c]), found[c]):
+            said = p[:, c] >= threshold
+            hits, misses, alarms = p[said, c].sum(), p[~said, c].sum(), (1.0 - p[said, c]).sum()
+            values.append(2 * hits / (2 * hits + misses + alarms) if cost is None else -3.0 * misses - alarms)
+        assert values[-1] == pytest.approx(max(values))
+        best = 0.25 if cost is not None else values[-1] / 2  # F1 is largest at half its value
+        assert found[c] == pytest.approx(best, abs=0.02)
+
+
+def test_thresholds_of_a_pool_ignore_which_instances_were_chosen() -> None:
+    x, y = problem(300)
+    mean = el.fit_map(x[:60], y[:60], 3)
+    posterior = el.laplace(mean, x[:60], "bernoulli", labels=y[:60])
+    found = thresholds_of(posterior, x)
+    np.testing.assert_allclose(found, el.thresholds(el.predict_proba(posterior, x, "mean")))
+    other = el.laplace(mean, x[:60], "bernoulli", labels=1.0 - y[:60])  # the same model
+    np.testing.assert_array_equal(thresholds_of(other, x), found)
+    assert not np.allclose(thresholds_of(other), thresholds_of(posterior))  # by labels they differ

@@ -36,9 +36,7 @@ def label(
         bool | None,
         typer.Option("--multi-label/--single-label", help="An item may have several classes, or none."),
     ] = None,
-    label_separator: Annotated[
-        str | None, typer.Option(help="Separates the classes of a label, with --multi-label; default: ';'.")
-    ] = None,
+    label_separator: options.LabelSeparator = None,
     fields: Annotated[
         str | None, typer.Option(help="Comma-separated columns to show with an item; or none, or all.")
     ] = None,

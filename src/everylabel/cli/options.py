@@ -14,6 +14,9 @@ TextColumn = Annotated[str | None, typer.Option("--text-column", help="The colum
 ImageColumn = Annotated[
     str | None, typer.Option("--image-column", help="The column that holds paths of images.")
 ]
+LabelSeparator = Annotated[
+    str | None, typer.Option(help="Between the classes of a label, with --multi-label; default ';'.")
+]
 LabelColumn = Annotated[
     str | None,
     typer.Option(

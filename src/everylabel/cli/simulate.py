@@ -28,6 +28,10 @@ def simulate(
     label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
     image_column: options.ImageColumn = None,
+    multi_label: Annotated[
+        bool, typer.Option("--multi-label", help="The labels are lists of classes.")
+    ] = False,
+    label_separator: options.LabelSeparator = None,
     id_column: options.IdColumn = None,
     show: options.Show = None,
     model: options.Model = None,
@@ -56,6 +60,7 @@ def simulate(
     console = Console()
     with tempfile.TemporaryDirectory() as place:
         from everylabel.core.checks import check_choice
+        from everylabel.data.label_lists import SEPARATOR, class_names_in
         from everylabel.projects.project import needs_labels
         from everylabel.simulation import simulate as label_by_truth
         from everylabel.simulation.people import HANDS, check_ending, write_curve
@@ -72,6 +77,7 @@ def simulate(
             model=model,
             trust_model_code=trust_model_code,
             encoding=encoding,
+            label_separator=(label_separator or SEPARATOR) if multi_label else None,
             folder=Path(place) / "simulated.everylabel",
             check=needs_labels,
         ).blind()
@@ -80,12 +86,13 @@ def simulate(
         unset = "frozen" if url is None else None  # a running server keeps its own setting
         settings["--network"] = unset if network is None else network.value
         arguments = [str(part) for pair in settings.items() if pair[1] is not None for part in pair]
+        arguments += ["--multi-label"] if multi_label else []
         with _server(project, url, arguments) as address, _bar(budget) as (bar, task):
             points = list(
                 label_by_truth(
                     address,
                     truth,
-                    project.classes,
+                    class_names_in(project.classes) if multi_label else project.classes,
                     budget=budget,
                     people=people,
                     noise=noise,
@@ -95,7 +102,7 @@ def simulate(
                     done=lambda: bar.advance(task),
                 )
             )
-        console.print(_table(points, project.name))
+        console.print(_table(points, project.name, "F1" if multi_label else "accuracy"))
         if points and hands != "one":
             console.print(_keys(points[-1], hands), highlight=False)
         if out is not None:
@@ -139,11 +146,11 @@ def _bar(budget: int) -> Iterator[tuple[Progress, Any]]:
         yield bar, bar.add_task("labelling", total=budget)
 
 
-def _table(points: "list[Point]", name: str) -> Table:
-    table = Table(title=f"{name}: accuracy by number of labels")
+def _table(points: "list[Point]", name: str, figure: str = "accuracy") -> Table:
+    table = Table(title=f"{name}: {figure} by number of labels")
     for heading in (
         "labels",
-        "accuracy\nunlabelled",
+        f"{figure}\nunlabelled",
         "estimate\nby checks",
         "label to\nnext, ms",
         "slowest so\nfar, ms",

@@ -99,7 +99,9 @@ def model_export(
         return Export(iter([data]), MODELS[form])
     check_learned(label_set)
     ready = prepared()
-    data = export_model(trained(ready, label_set), ready.scaling, label_set.classes, form)
+    posterior = trained(ready, label_set)
+    limits = thresholds_of(posterior, ready.features)
+    data = export_model(posterior, ready.scaling, label_set.classes, form, limits)
     return Export(iter([data]), MODELS[form])
 
 
@@ -148,7 +150,7 @@ def _records(
         return answer_records(columns_of_items, given(label_set), classes)
     ready = prepared()
     posterior = trained(ready, label_set)
-    limits = thresholds_of(posterior)
+    limits = thresholds_of(posterior, ready.features)
 
     def probabilities(at: np.ndarray) -> np.ndarray:
         rows = ready.features[at].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Existing labels from a file: a table, or Label Studio's JSON."""
+"""Existing labels from a file: a table, Label Studio's JSON, or Argilla's records."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Any
 from everylabel.core.errors import EverylabelError
 from everylabel.data.readers.rows import column_names, read_rows
 from everylabel.formats.label_studio import read_tasks
-from everylabel.formats.label_tables import NamedColumns, label_columns, row_labels
+from everylabel.formats.label_tables import NamedColumns, argilla_rows, label_columns, row_labels
 from everylabel.formats.matching import Imported, Matcher
 from everylabel.projects.project import Project
 
@@ -31,14 +31,14 @@ def read_labels(
     Parameters
     ----------
     path : path
-        A table's file with a row for each label (CSV, JSON, Excel ...), or Label Studio's export (.json, with
-        or without its details).
+        A table's file with a row for each label (CSV, JSON, Excel ...), Label Studio's export (.json, with
+        or without its details), or Argilla's records (.json, nested or flat).
     project : Project
         The project of the items, which are matched by the source's own id, by row, by text or by an image's
         name. If the file has texts, an id or row counts only if its item has that text.
     id_column, label_column, person_column, text_column : str, optional
-        Columns of the table; default: the names of the source's columns, or common names. For Label Studio,
-        label_column is the name of the Choices control.
+        Columns of the table; default: the names of the source's columns, or common names. label_column is the
+        name of the Choices control in Label Studio, of the question in Argilla.
     encoding, long_rows : str, optional
         As in `read_items`.
     """
@@ -54,6 +54,7 @@ def read_labels(
         entries = read_json(file, encoding)
         if any("annotations" in entry or "completions" in entry for entry in entries):
             return read_tasks(file, entries, matcher, label_column, separator is not None)
+        entries, named = argilla_rows(entries, named)
         names = list(dict.fromkeys(name for entry in entries for name in entry))
         columns = label_columns(file, names, named, project)
         return row_labels(entries, columns, matcher, guarded=False, separator=separator)

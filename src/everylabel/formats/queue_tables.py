@@ -13,6 +13,7 @@ from everylabel.formats.records import named, predicted
 from everylabel.formats.tables import Records
 from everylabel.labelling.model.scaling import Prepared
 from everylabel.labelling.quality.assessment import left_out
+from everylabel.labelling.quality.multi_label import suspect_sets
 from everylabel.labelling.queues import Asked, Look, labelled_otherwise, queue
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE
@@ -61,7 +62,7 @@ def queue_records(
 def _guess(look: Look, item: int, classes: Sequence[str]) -> str | None:
     if item in look.left_out:
         guess = look.left_out[item].guess
-        return None if guess == NONE else classes[guess]
+        return None if guess == NONE else named(guess, classes)
     if look.probabilities is None:
         return None
     return predicted(look.probabilities[item], classes, look.thresholds)[0]
@@ -75,8 +76,9 @@ def _look(prepared: Prepared, label_set: LabelSet) -> Look:
     posterior = trained(prepared, label_set)
     probs = np.asarray(predict_proba(posterior, np.asarray(prepared.features, np.float64), method="mean"))
     if label_set.multi_label:
-        limits = thresholds_of(posterior)
-        return Look(prepared.features, probs, labels, answers, {}, multi_label=True, thresholds=limits)
+        limits = thresholds_of(posterior, prepared.features)
+        doubts = suspect_sets(prepared.features, labels, range(k), names_that_teach(prepared, label_set))
+        return Look(prepared.features, probs, labels, answers, doubts, multi_label=True, thresholds=limits)
     names, columns = names_that_teach(prepared, label_set), list(range(k))
     both = {**labels, **dict.fromkeys(label_set.none, k)}
     probs_left_out = left_out(

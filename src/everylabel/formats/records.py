@@ -35,7 +35,7 @@ def label_records(
     about: ItemColumns,
     labels: Mapping[int, Value],
     classes: Sequence[str],
-    by_model: Mapping[int, int] = MappingProxyType({}),
+    by_model: Mapping[int, Value] = MappingProxyType({}),
 ) -> Records:
     """Return the label of every labelled item, in the order of the source; labels by the model are marked."""
     if by_model:

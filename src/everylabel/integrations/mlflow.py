@@ -30,10 +30,10 @@ from everylabel.formats.exports import check_learned, save_network
 from everylabel.labelling.model.scaling import prepare
 from everylabel.labelling.state.state import LabelSet
 from everylabel.models.classifier import LaplaceClassifier
-from everylabel.models.classifier_files import as_classifier, load_classifier, save_classifier
+from everylabel.models.classifier_files import load_classifier, save_classifier
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.features import made_by
-from everylabel.projects.predictions import trained
+from everylabel.projects.predictions import classifier_of
 from everylabel.projects.project import Project
 from everylabel.projects.trust import NONE_NAMED
 
@@ -122,7 +122,7 @@ def save_project(project: Project, label_set: LabelSet, path: str | os.PathLike[
             )
         NONE_NAMED.check(model)  # other machines would not load it
         texts = Texts(model, fit)
-    save_model(as_classifier(trained(ready, label_set), ready.scaling, label_set.classes), path, texts)
+    save_model(classifier_of(ready, label_set), path, texts)
 
 
 def _save_tuned(project: Project, label_set: LabelSet, path: str | os.PathLike[str]) -> None:

@@ -1,15 +1,16 @@
 """Auto-labelling: the model labels the rest once people have confirmed enough of a random sample.
 
-The items and the classes that the model would give them are fixed at the start. Items are ranked by
-    score = p q,    p the largest probability, q the mean probability of that class at the NEAREST items
-(a labelled neighbour counts with its label). Confident errors lie among items of another class, so q finds
-them: on DBpedia-14 it lowered the error rate of the better half from 1.7 to 1.0 %, on 12 classes of
-Banking-77 from .5 to .2 %. The set holds half of the free items, and more if the expected error rate, by the
-calibration of `quality/accuracy.py`, is at most MARGIN of the allowed one: errors must be rare, since 5 %
-needs more than 90 confirmations after one. People confirm in random order without seeing the guess.
-`quality/certificate.py` determines when the model may label, and moves on to better items when errors appear.
-The guarantee covers all items of the certified set, including the confirmed ones. Figures of six sets:
-`benchmarks/auto_label.py`.
+The items and the labels that the model would give them are fixed at the start. A label is a class, or in a
+multi-label project all classes of an item: it is wrong if one of them is. Items are ranked by
+    score = p q,    p the probability of the label, q the mean probability of its class at the NEAREST items
+(a labelled neighbour counts with its label; q = 1 in a multi-label project). Confident errors lie among items
+of another class, so q finds them: on DBpedia-14 it lowered the error rate of the better half from 1.7 to
+1.0 %, on 12 classes of Banking-77 from .5 to .2 %. The set holds half of the free items, and more if the
+expected error rate, by the calibration of `quality/accuracy.py`, is at most MARGIN of the allowed one: errors
+must be rare, since 5 % needs more than 90 confirmations after one. People confirm in random order without
+seeing the guess. `quality/certificate.py` determines when the model may label, and moves on to better items
+when errors appear. The guarantee covers all items of the certified set, including the confirmed ones. Figures
+of six sets: `benchmarks/auto_label.py`.
 """
 
 from concurrent.futures import Future
@@ -20,9 +21,9 @@ import numpy as np
 from everylabel.labelling import progress
 from everylabel.labelling.desk import Finish
 from everylabel.labelling.quality.accuracy import calibrated
-from everylabel.labelling.quality.certificate import certify, levels, standing
+from everylabel.labelling.quality.certificate import certify, is_wrong, levels, standing
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import Refused
+from everylabel.labelling.state.types import ClassSet, Refused, Value
 from everylabel.labelling.views import Reply, Views
 from everylabel.log.events import AutoLabel, Promise
 from everylabel.selection.pool import Where
@@ -36,7 +37,7 @@ class Candidates(NamedTuple):
     """Items that the model would label, the best first: classes, their probabilities, and scores."""
 
     items: list[int]
-    classes: list[int]
+    labels: list[Value]
     sure: list[float]
     scores: list[float]
 
@@ -79,7 +80,7 @@ class Finishing:
             level = levels(found.scores)
             for j in rng.permutation(len(found.items)).tolist():
                 name, sure = self.state.ids[found.items[j]], round(found.sure[j], 6)
-                self.desk.emit(person, AutoLabel(name, found.classes[j], sure, level=level[j]))
+                self.desk.emit(person, _auto_label(name, found.labels[j], sure, level[j]))
             self.desk.ask_for(person)
             return lambda: self.views.reply(person, None)
 
@@ -94,14 +95,14 @@ class Finishing:
                 raise Refused(409, "no_promise", _why_not(state))
             chosen = {i: each for i, each in state.proposals.items() if each[2] >= now.certified}
             seen = [i for i in chosen if i in state.labels]
-            wrong = sum(state.labels[i] != state.book.now(chosen[i][0]) for i in seen)
+            wrong = sum(bool(is_wrong(state, i, chosen[i][0])) for i in seen)
             promise = Promise(
                 state.promise.rate, state.promise.confidence, True, len(chosen), len(seen), wrong
             )
             self.desk.emit(person, promise)
             for item, (said, sure, _) in chosen.items():
-                if state.place(item).where is Where.FREE and state.book.now(said) is not None:
-                    self.desk.emit(person, AutoLabel(state.ids[item], said, sure))
+                if state.place(item).where is Where.FREE and state.now(said) is not None:
+                    self.desk.emit(person, _auto_label(state.ids[item], said, sure))
             self.desk.ask_for(person)
             return lambda: self.views.reply(person, None)
 
@@ -123,25 +124,25 @@ class Finishing:
     def _candidates(self, rate: float) -> Candidates:
         """Return the items that the model would label, the surest first."""
         self.views.check_here("letting the model finish")
-        if self.state.multi_label:
-            raise Refused(
-                409,
-                "several_classes",
-                "the model does not finish a multi-label project; export its predictions, class by class",
-            )
         pool, columns = self.desk.learner.pool, np.array(self.state.columns)
         free = np.flatnonzero(pool.state == Where.FREE)
         if not len(free) or not self.state.labels:
             return Candidates([], [], [], [])
         probs = np.asarray(pool.probs(free)[:, : len(columns)])
-        sure, said = probs.max(axis=1), columns[probs.argmax(axis=1)]
-        score = sure * self._agreement(free, probs)
-        at = np.flatnonzero(said >= 0)  # items of no class are not auto-labelled
+        labels: list[Value]
+        if self.state.multi_label:  # p is the probability that all classes are right
+            yes = self.desk.learner.predicted(probs)
+            sure, at = np.where(yes, probs, 1.0 - probs).prod(axis=1), np.arange(len(free))
+            labels, score = [ClassSet.of(columns[row].tolist(), columns.tolist()) for row in yes], sure
+        else:
+            sure, said = probs.max(axis=1), columns[probs.argmax(axis=1)]
+            at, labels = np.flatnonzero(said >= 0), said.tolist()  # items of no class are not auto-labelled
+            score = sure * self._agreement(free, probs)
         at = at[np.argsort(-score[at], kind="stable")]
         known = self.desk.assessment
         right = sure[at] if known is None or known.verdicts is None else calibrated(known.verdicts, sure[at])
         at = at[: how_many(right, len(free), rate)]
-        return Candidates(free[at].tolist(), said[at].tolist(), sure[at].tolist(), score[at].tolist())
+        return Candidates(free[at].tolist(), [labels[j] for j in at], sure[at].tolist(), score[at].tolist())
 
     def _agreement(self, free: np.ndarray, probs: np.ndarray) -> np.ndarray:
         """Return q (m,): how probable the NEAREST items make each free item's class."""
@@ -153,6 +154,12 @@ class Finishing:
         known = np.concatenate([np.eye(k)[pool.labels[labelled]], probs[beside]])
         references = np.concatenate([labelled, free[beside]])
         return neighbour_agreement(pool.features, references, known, free, probs)
+
+
+def _auto_label(item: str, label: Value, sure: float, level: int | None = None) -> AutoLabel:
+    if isinstance(label, ClassSet):
+        return AutoLabel(item, None, sure, level=level, present=list(label.present))
+    return AutoLabel(item, label, sure, level=level)
 
 
 def _needed(found: Candidates, rate: float, confidence: float) -> int | None:

@@ -14,7 +14,7 @@ none. Of pairs with a cosine above COPY, 89 % have the same class on Banking-77,
 MPQA.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +25,18 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import predicted
 from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.quality.assessment import CrossFitted, LeftOut, left_out
+from everylabel.labelling.quality.multi_label import suspect_sets
 from everylabel.labelling.quality.suspects import LIKELY
 from everylabel.labelling.sources.consensus import ABSENT, agree
-from everylabel.labelling.state.types import CANNOT_TELL, NONE, Answer, is_tied, tied_classes
+from everylabel.labelling.state.types import (
+    CANNOT_TELL,
+    NONE,
+    Answer,
+    ClassSet,
+    classes_of,
+    is_tied,
+    tied_classes,
+)
 from everylabel.models.names import NameRows
 from everylabel.selection.pool.features import Scaled
 
@@ -165,7 +174,16 @@ def _suspect(look: Look, asked: Asked) -> list[Found]:
     likely = [
         (-found.wrong, i) for i, found in stands if found.wrong >= LIKELY and found.guess != found.label
     ]
-    return [Found(i, -wrong) for wrong, i in sorted(likely) if asked.class_ in (None, look.labels[i])]
+    return [
+        Found(i, -wrong) for wrong, i in sorted(likely) if asked.class_ in (None, *_doubted(look.left_out[i]))
+    ]
+
+
+def _doubted(found: LeftOut) -> Collection[int]:
+    """Return the classes that a verdict doubts: the label, or the class that it would change."""
+    if isinstance(found.label, ClassSet):
+        return {*found.label.present} ^ {*classes_of(found.guess)}
+    return classes_of(found.label)
 
 
 def expected_errors(look: Look) -> float:
@@ -293,6 +311,6 @@ class LabelCheck(NamedTuple):
         """Return the model's verdict on each label with that label left out."""
         training = self.training
         if training.multi_label:
-            return {}
+            return suspect_sets(features, training.labels(), training.columns, self.names, self.mean)
         known = training.labels(), training.columns, self.names, training.ruled_out()
         return left_out(features, *known, self.mean, self.cross_fitted)

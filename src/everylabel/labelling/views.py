@@ -208,6 +208,7 @@ class Views:
     def predictions(self, after: int | None, offset: int, limit: int) -> Reply:
         """Return class probabilities of unlabelled items, in the order of the source; blocks.
 
+        A multi-label project also has `thresholds`, the probability from which each class is predicted.
         The desk's thread only copies logits; with many classes, a page has fewer items.
         after : last position seen; labels given meanwhile then shift nothing
         """
@@ -225,6 +226,8 @@ class Views:
                 "total": len(left),
                 "after": int(some[-1]) if begin + len(some) < len(left) and len(some) else None,
             }
+            if learner.multi_label:
+                page["thresholds"] = learner.limits(book.order).round(6).tolist()
             return pool.logits(some)[:, [place[number] for number in book.order]], learner, page
 
         logits, learner, page = self.desk.read(look).result()

@@ -187,10 +187,11 @@ class Wish(_Kind, frozen=True, tag="wish"):
 class AutoLabel(_OfItem, frozen=True, tag="finished"):
     """The model labelled the item on a person's request; the model learns nothing from it."""
 
-    class_: int | None = None  # None takes the label back
+    class_: int | None = None  # None, without `present`, takes the label back
     sure: float = 0.0  # the probability
     audit: bool = False  # drawn at random to be confirmed by a person who does not see the label
     level: int | None = None  # only a proposal, in this one of the nested sets; people confirm in order
+    present: list[int] | None = None  # in a multi-label project: the item's classes, and no others
 
 
 class Promise(_Kind, frozen=True, tag="promise"):

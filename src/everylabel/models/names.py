@@ -83,6 +83,10 @@ def are_of_use(
         return True
     if labels.ndim == 1 and n_classes * (n + len(names.labels)) ** 2 > MOST_WORK:
         return _agree(names, features, labels, n_classes, prior_precision)
+    if labels.ndim == 2:  # with several classes per item, as many labels as the work allows
+        n = min(n, max(FEW, int((MOST_WORK / n_classes) ** 0.5) - len(names.labels)))
+        some = np.linspace(0, len(labels) - 1, n).astype(np.int64)
+        features, labels = features[some], labels[some]
     plain = features, labels, np.ones(n)
     with_names = _left_out(names.together_with(features, labels), n, n_classes, prior_precision)
     return with_names > _left_out(plain, n, n_classes, prior_precision)

@@ -15,6 +15,7 @@ import numpy as np
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import is_missing
 from everylabel.data.items import Items
+from everylabel.data.label_lists import list_text, names_in
 from everylabel.data.options import Options
 from everylabel.data.read import read
 from everylabel.data.readers.columns import NO_IDS
@@ -29,9 +30,8 @@ from everylabel.labelling.quality.accuracy import Interval
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE
 from everylabel.models.classifier import LaplaceClassifier
-from everylabel.models.classifier_files import as_classifier
 from everylabel.models.embedding.embed import Embedder
-from everylabel.projects.predictions import trained
+from everylabel.projects.predictions import classifier_of
 from everylabel.projects.project import Project
 from everylabel.web.server import Opened
 
@@ -78,7 +78,7 @@ class SessionState(NamedTuple):
         ):
             raise EverylabelError("there are no labels of two classes yet; expected some: label on the page")
         ready = prepare(rows.of(self.label_set.ids))
-        return as_classifier(trained(ready, self.label_set), ready.scaling, self.label_set.classes)
+        return classifier_of(ready, self.label_set)
 
 
 def state_of(opened: Opened) -> SessionState:
@@ -113,11 +113,14 @@ def _interval(figures: dict[str, Any]) -> Interval | None:
     return None if found[0] is None else Interval(*found)
 
 
-def with_column(table: Any, name: str, values: Column, replace: bool = False) -> Any:
+def with_column(
+    table: Any, name: str, values: Column, replace: bool = False, classes: Sequence[str] | None = None
+) -> Any:
     """Return a table in memory with a column of texts or None.
 
     replace : replace an existing column of this name; a type that lists its classes (Categorical, Enum,
         dictionary, ClassLabel) stays, with new classes at the end
+    classes : of a multi-label project; a column of a dataset then holds lists of class numbers
     """
     frame = frame_of(table)
     if frame is None:
@@ -134,6 +137,8 @@ def with_column(table: Any, name: str, values: Column, replace: bool = False) ->
         raise EverylabelError(
             f"the table has {frame.rows:,} rows, and the source {len(values):,}; expected the same rows"
         )
+    if frame.kind == "dataset":
+        return _dataset(table, name, list(values), there, classes)
     return _ADD[frame.kind](table, name, list(values), there)
 
 
@@ -169,10 +174,20 @@ def _arrow(table: Any, name: str, values: list[Any], there: bool) -> Any:
     return table.set_column(table.column_names.index(name), name, array)
 
 
-def _dataset(table: Any, name: str, values: list[Any], there: bool) -> Any:
+def _dataset(
+    table: Any, name: str, values: list[Any], there: bool, classes: Sequence[str] | None = None
+) -> Any:
     datasets = _library(table)
     own = table.features[name] if there else None
     kept = table.remove_columns([name]) if there else table
+    if classes is not None:
+        number = {each: c for c, each in enumerate(classes)}
+        lists = [
+            None if value is None else [number[each] for each in names_in(list_text(value)).present]
+            for value in values
+        ]
+        feature = datasets.Sequence(datasets.ClassLabel(names=list(classes)))
+        return kept.add_column(name, lists, feature=feature)
     if not isinstance(own, datasets.ClassLabel):
         return kept.add_column(name, values, feature=datasets.Value("string"))
     names = [*own.names, *_new(values, own.names)]
@@ -202,7 +217,6 @@ _ADD = {
     "pandas": _pandas,
     "polars": _polars,
     "arrow": _arrow,
-    "dataset": _dataset,
     "dicts": _dicts,
     "columns": _columns,
 }

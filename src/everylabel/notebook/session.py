@@ -269,7 +269,8 @@ class Session:
         """Return the labelled source as a table with a column of labels, None for unlabelled rows.
 
         A table keeps its kind: pandas, polars, Arrow, a dataset, dicts. Other sources become a pandas data
-        frame; a pandas Series keeps its index and name.
+        frame; a pandas Series keeps its index and name. Several classes per item are a text ("a;b"), or in a
+        dataset a list of class numbers (Sequence(ClassLabel)).
 
         column : name of the column; by default the source's own column of labels, or "label"
         """
@@ -292,7 +293,9 @@ class Session:
         """Return a table with the rows of the source and a column of labels; see `to_frame`."""
         own = self._source.label_column
         name = column or own or LABEL
-        return with_column(table, name, self._state().column(), replace=name == own)
+        state = self._state()
+        classes = state.label_set.classes if state.label_set.multi_label else None
+        return with_column(table, name, state.column(), name == own, classes)
 
     def wait(self, labels: int | None = None) -> Self:
         """Wait until `labels` items are labelled, or for Ctrl-C (in a notebook: interrupt)."""

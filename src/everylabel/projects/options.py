@@ -132,7 +132,8 @@ class LabelOptions:
         check_port(self.port)
         if self.ray is not None and self.multi_label:
             raise EverylabelError(
-                "--multi-label is given with --ray; expected one of them: items in shards have one class"
+                "--multi-label is given with --ray, which knows one class per item; leave --ray out, and the "
+                "shards are read on this machine"
             )
         if self.label_separator is not None and not self.multi_label:
             raise EverylabelError(

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,10 +21,13 @@ from everylabel.labelling.sources.teaching import train_with_suggestions
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
 from everylabel.models.embedding.embed import Embedder
-from everylabel.models.names import NameRows, name_rows
+from everylabel.models.names import NameRows
 from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.features import Progress, broken_rows, embed_as
 from everylabel.projects.project import Project, left_out, notes_on
+
+if TYPE_CHECKING:
+    from everylabel.models.classifier import LaplaceClassifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,16 +55,23 @@ def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
     return train_with_none(prepared.features, labels, none, k, names, label_set.ruled_out)
 
 
+def classifier_of(prepared: Prepared, label_set: LabelSet) -> "LaplaceClassifier":
+    """Return a classifier of unscaled features, trained on all labels, with thresholds by the pool."""
+    from everylabel.models.classifier_files import as_classifier  # scikit-learn takes two seconds
+
+    posterior = trained(prepared, label_set)
+    limits = thresholds_of(posterior, prepared.features)
+    told = {} if limits is None else {"thresholds": limits.tolist()}
+    return as_classifier(posterior, prepared.scaling, label_set.classes, **told)
+
+
 def names_that_teach(prepared: Prepared, label_set: LabelSet) -> NameRows | None:
     """Return the class names as training rows, if the labels confirm them or the user trusts them."""
-    if label_set.multi_label:
-        return None
-    if label_set.trust_names:
-        return name_rows(label_set.names, prepared.scaling)
     k = len(label_set.classes)
     labels = label_set.labels | dict.fromkeys(label_set.none, k)
     n_classes = k + bool(label_set.none)
-    return teaching_names(label_set.names, prepared.features, labels, n_classes, prepared.scaling)
+    how = label_set.trust_names, label_set.multi_label
+    return teaching_names(label_set.names, prepared.features, labels, n_classes, prepared.scaling, *how)
 
 
 def predict(
@@ -105,7 +115,8 @@ def predict(
     scaled = prepared.scaling(np.asarray(features, np.float64))
     probabilities = np.asarray(predict_proba(posterior, scaled, method="mean"))
     all_notes = (*notes, *left, *dict.fromkeys(warned))
-    return Predicted(items, probabilities, label_set.classes, all_notes, thresholds_of(posterior))
+    limits = thresholds_of(posterior, prepared.features)
+    return Predicted(items, probabilities, label_set.classes, all_notes, limits)
 
 
 def _read(project: Project, path: Path, options: Options) -> Items:

@@ -200,5 +200,5 @@ def _head(project: Project, label_set: LabelSet, width: int, shards: str) -> Hea
         )
     prepared = prepare(project.features)
     posterior = trained(prepared, label_set)
-    names, limits = tuple(map(str, label_set.classes)), thresholds_of(posterior)
+    names, limits = tuple(map(str, label_set.classes)), thresholds_of(posterior, prepared.features)
     return Head(posterior.replace(data=None), prepared.scaling, names, limits)

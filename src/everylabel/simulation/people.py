@@ -1,6 +1,6 @@
 """Simulated people who label at the same time through the HTTP API by known labels, and the learning curve.
 
-accuracy        share of unlabelled items that are predicted correctly
+accuracy        share of unlabelled items that are predicted correctly; micro F1 if items have several classes
 estimate        the page's own accuracy from random checks, with its 95 % interval
 milliseconds    from sending a label to having the next item: the median since the last point, and the
                 slowest of all
@@ -27,6 +27,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, need
 from everylabel.core.files import write_atomically
+from everylabel.data.label_lists import class_names_in, names_in
 
 TIMEOUT = 60  # seconds
 PAGE = 10_000  # predictions asked for at a time
@@ -130,7 +131,8 @@ class _Person:
         self.hands, self.keys, self.groups, self.wrong, self.noes, self.looked_up = hands, 0, 0, 0, 0, 0
         self.numbers = {each["name"]: each["id"] for each in client.get("/api/classes")["classes"]}
         self.rng = np.random.default_rng(seed)
-        self.names = sorted(set(truth.values()))
+        self.several = bool(client.get("/api/session", person=name)["multi_label"])
+        self.names = sorted(class_names_in(truth.values()) if self.several else set(truth.values()))
         self.task: dict[str, Any] | None = client.post("/api/next", person=name)["next"]
 
     def label_while(self, budget: threading.Semaphore, done: Callable[[], Any]) -> list[float]:
@@ -143,7 +145,9 @@ class _Person:
             copies = self._copies(item, budget)
             body = {"person": self.name, "class": said, "key": new_key()}
             start = time.perf_counter()
-            if copies:
+            if self.several:
+                reply = self.client.post("/api/label_set", item=item, **self._set(item))
+            elif copies:
                 reply = self.client.post("/api/label_many", items=[item, *copies], **body)
             else:
                 reply = self.client.post("/api/label", item=item, **body)
@@ -153,6 +157,15 @@ class _Person:
             for _ in range(1 + len(copies)):
                 done()
         return taken
+
+    def _set(self, item: str) -> dict[str, Any]:
+        """Return an item's classes as the body of a request; an error changes one of them."""
+        told = names_in(self.truth[item])
+        present = {*told.present}
+        if self.rng.random() < self.noise:
+            present ^= {str(self.rng.choice(self.names))}
+        absent = None if told.absent is None else [name for name in told.absent if name not in present]
+        return {"person": self.name, "key": new_key(), "present": sorted(present), "absent": absent}
 
     def _say_no(self, item: str, said: str) -> None:
         """Reject proposed classes until the proposal is `said`, up to `NOES` times."""
@@ -221,13 +234,13 @@ def simulate(
 ) -> Iterator[Point]:
     """Yield points of the learning curve while `people` give `budget` labels in all.
 
-    truth : id -> class name
+    truth : id -> class name, or the JSON list of an item's classes
     hands : "one" key per item, "bulk" for near copies together, or "yes-no" to proposed classes
     done : called after each label
     """
     clients = [Client(url, token) for _ in range(people)]
     try:
-        _check(clients[0], truth, classes)
+        _check(clients[0], truth, classes, hands)
         crew = [
             _Person(client, f"simulated {i}", truth, noise, seed + i, hands)
             for i, client in enumerate(clients, 1)
@@ -255,13 +268,16 @@ def milestones(budget: int) -> list[int]:
     return np.unique(np.ceil(np.linspace(budget / POINTS, budget, POINTS)).astype(int)).tolist()
 
 
-def _check(client: Client, truth: dict[str, str], classes: Sequence[str]) -> None:
-    """Raise unless the server has all items; add missing classes."""
+def _check(client: Client, truth: dict[str, str], classes: Sequence[str], hands: str) -> None:
+    """Raise unless the server has all items and takes such hands; add missing classes."""
+    about = client.get("/api/session", person="simulated 1")
+    if hands != "one" and about["multi_label"]:
+        raise EverylabelError(f"--hands is {hands!r} with --multi-label; expected 'one': all classes at once")
     there = {entry["name"] for entry in client.get("/api/classes")["classes"]}
     for name in classes:
         if name not in there:
             client.post("/api/classes", person="simulated 1", name=name)
-    items = client.get("/api/session", person="simulated 1")["items"]
+    items = about["items"]
     if items < len(truth):
         raise EverylabelError(
             f"the server at {client.url} has {items:,} items and the source {len(truth):,} with a known "
@@ -285,17 +301,25 @@ def _point(client: Client, truth: dict[str, str], taken: list[float], all_taken:
 
 
 def _accuracy(client: Client, truth: dict[str, str]) -> float | None:
-    """Return the share of unlabelled items that are predicted correctly."""
+    """Return the share of unlabelled items that are predicted correctly, or micro F1."""
     right = n = 0
+    said = wanted = 0  # predicted and true classes of multi-label items
     query: dict[str, int] | None = {"limit": PAGE}
     while query is not None:
         page = client.get("/api/predictions", **query)
-        best = np.asarray(page["probabilities"]).argmax(axis=1)
-        for name, guess in zip(page["ids"], best.tolist(), strict=True):
+        probs, limits = np.asarray(page["probabilities"]), page.get("thresholds")
+        for name, row in zip(page["ids"], probs, strict=True):
             if name in truth:
                 n += 1
-                right += truth[name] == page["classes"][guess]
+                if limits is None:
+                    right += truth[name] == page["classes"][int(row.argmax())]
+                    continue
+                guess = {c for c, p, limit in zip(page["classes"], row, limits, strict=True) if p >= limit}
+                there = {*names_in(truth[name]).present}
+                right, said, wanted = right + len(guess & there), said + len(guess), wanted + len(there)
         query = None if page["after"] is None else {"limit": PAGE, "after": page["after"]}
+    if said + wanted:
+        return 2.0 * right / (said + wanted)
     return right / n if n else None
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.label_lists import class_names_in
 from everylabel.projects.files import Remembered, remember, remembered
 from everylabel.projects.project import Project
 
@@ -57,6 +58,8 @@ def hide_labels(project: Project) -> Remembered:
     about = remembered(project.folder)
     if about is None:
         raise EverylabelError(f"folder {str(Path(project.folder))!r} is no project")
-    about = about._replace(options=replace(about.options, label_column=None, classes=tuple(project.classes)))
+    several = about.options.label_separator is not None
+    names = tuple(class_names_in(project.classes) if several else project.classes)
+    about = about._replace(options=replace(about.options, label_column=None, classes=names))
     remember(project.folder, about)
     return about

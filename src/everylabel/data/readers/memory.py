@@ -91,10 +91,11 @@ def as_pandas(source: Any) -> Any:
 def class_names(source: Any, name: str) -> Names | None:
     """Return the class names, in order, of a column whose type knows them.
 
-    Such types are ClassLabel of a Hugging Face dataset, and categorical columns of pandas.
+    Such types are ClassLabel of a Hugging Face dataset, lists of these, and categorical columns of pandas.
     """
     features = getattr(source, "features", None)
-    names = getattr(features.get(name), "names", None) if isinstance(features, dict) else None
+    feature = features.get(name) if isinstance(features, dict) else None
+    names = getattr(getattr(feature, "feature", feature), "names", None)
     if names is None and is_pandas(source) and name in source.columns:
         names = getattr(source[name].dtype, "categories", None)
     return None if names is None else tuple(str(label).strip() for label in names)
@@ -108,7 +109,13 @@ def _dataset_column(dataset: Any, name: str) -> list[Any]:
     values, names = list(dataset[name]), class_names(dataset, name)
     if names is None:
         return values
-    return [None if value is None or value < 0 else names[value] for value in values]
+
+    def named(value: Any) -> Any:
+        if isinstance(value, list):
+            return [names[number] for number in value]
+        return None if value is None or value < 0 else names[value]
+
+    return [named(value) for value in values]
 
 
 def _columns(source: dict[Any, Any]) -> Frame | None:

@@ -18,7 +18,7 @@ from everylabel.labelling.model.training import TrainingSet, columns_out, target
 from everylabel.labelling.sources.review import Reviewed, review_given
 from everylabel.labelling.sources.teaching import posterior_of, teach
 from everylabel.labelling.state.types import FREE, REVIEW, ClassSet, Place
-from everylabel.models.thresholds import USUAL, left_out, thresholds
+from everylabel.models.thresholds import USUAL, thresholds_of
 from everylabel.selection import Pool, select, select_question
 from everylabel.selection.pool import Where
 from everylabel.selection.pool.features import Scaled
@@ -100,9 +100,8 @@ class Learner:
         """Return a pool with the posterior trained on all labels and every item in its place."""
         labels, ruled_out, k = training.labels(), training.ruled_out(), training.n_classes
         names = {j: training.names[c] for j, c in enumerate(training.columns) if c in training.names}
-        if training.multi_label:
-            names = {}
-        self.names = teaching_names(names, features, labels, k, self.scaling, training.trusts_names)
+        how = training.trusts_names, training.multi_label
+        self.names = teaching_names(names, features, labels, k, self.scaling, *how)
         self.names_hold = self.names is not None or not names or not labels
         init = None if mean is None else _as_columns(*mean, training.columns, features.shape[1] + 1)
         sources = training.sources()
@@ -239,13 +238,10 @@ class Learner:
         return np.array([self.thresholds.get(number, USUAL) for number in numbers])
 
     def choose_thresholds(self) -> None:
-        """Choose decision thresholds by the labels that it was trained on, each left out in turn.
-
-        This takes as long as training: in the background only. Until the next time they stay as they are.
-        """
-        self.left_out = left_out(self.trained)
-        found = thresholds(*self.left_out).tolist()
-        self.thresholds = dict(zip(self.columns, found, strict=True))
+        """Choose decision thresholds by the pool's probabilities; they stay until the next time."""
+        found = thresholds_of(self.trained, self.pool.features)
+        if found is not None:
+            self.thresholds = dict(zip(self.columns, found.tolist(), strict=False))
 
     def expected(self) -> float:
         """Return the expected accuracy on unlabelled items; in a multi-label project, expected micro F1.

@@ -125,7 +125,7 @@ def retrain(desk: Desk) -> None:
     learner = Learner(rows, desk.ids, training, before=now)
     trained = learner.trained
     try:
-        if training.multi_label and labels:
+        if training.multi_label and (labels or learner.names is not None):
             learner.choose_thresholds()
         learner.follow(desk.read(desk.training_set).result())  # most changes, beside the desk
     except BaseException:

@@ -20,6 +20,7 @@ from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.core.updates.partial import expected_shares, note_shares
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import ClassSet, Place, Suggestions
+from everylabel.models.answers import name_answers
 from everylabel.models.names import NameRows, are_of_use, name_rows, phrase
 from everylabel.models.scaling import Scaling, suited_precision
 from everylabel.selection.pool.features import Scaled
@@ -179,6 +180,7 @@ def teaching_names(
     n_classes: int,
     scaling: Scaling | None,
     trusted: bool = False,
+    multi_label: bool = False,
 ) -> NameRows | None:
     """Return class names as training rows if the labels confirm them; vectors and labels are by column.
 
@@ -188,9 +190,11 @@ def teaching_names(
         return None
     width = len(scaling.center)
     rows = name_rows({c: some for c, some in vectors.items() if some.shape[1] == width}, scaling)
+    if rows is not None and multi_label:
+        rows = rows._replace(labels=name_answers(rows.labels, n_classes))
     if rows is None or not labels or trusted:
         return rows
-    idx, y = in_order(labels)
+    idx, y = targets(labels, n_classes, multi_label)
     x = features[idx].astype(np.float64)
     return rows if are_of_use(rows, x, y, n_classes, suited_precision(n_classes)) else None
 

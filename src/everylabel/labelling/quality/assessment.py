@@ -28,6 +28,7 @@ from everylabel.labelling.quality.accuracy import (
     wilson,
 )
 from everylabel.labelling.quality.suspects import probably_wrong
+from everylabel.labelling.state.types import Value
 from everylabel.log.events import Assessed
 from everylabel.models.names import NameRows
 from everylabel.selection.pool.features import Scaled
@@ -40,9 +41,9 @@ CrossFitted = Mapping[int, Mapping[int, float]]  # item -> class -> probability 
 class LeftOut(NamedTuple):
     """The model's verdict on a labelled item with its own label left out."""
 
-    label: int
+    label: Value
     own: float  # probability of the label
-    guess: int
+    guess: Value  # in a multi-label project the label with its most doubtful class changed
     sure: float  # probability of the guess
     wrong: float = 0.0  # probability that the label is wrong (`quality/suspects.py`)
 

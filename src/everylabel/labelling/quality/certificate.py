@@ -22,6 +22,7 @@ from math import inf
 import numpy as np
 
 from everylabel.labelling.state.state import State
+from everylabel.labelling.state.types import Value, classes_of
 
 BETS = ((1.0, 0.9), (0.8, 0.1))  # c and its weight: the first is the fastest, the second survives an error
 SETS = ((1.0, 0.9), (0.5, 0.1))  # share of the items, the best first, and share of alpha
@@ -124,14 +125,18 @@ def standing(state: State) -> Certificate | None:
     if state.promise is None or state.promise.rate is None or state.promise.kept:
         return None
     where = [level for _, _, level in state.proposals.values()]
-    found = (_is_wrong(state, item, said) for item, (said, _, _) in state.proposals.items())
+    found = (is_wrong(state, item, said) for item, (said, _, _) in state.proposals.items())
     return certify(where, found, rate=state.promise.rate, confidence=state.promise.confidence)
 
 
-def _is_wrong(state: State, item: int, said: int) -> bool | None:
-    """Return whether people disagree with a proposal; skipped and "cannot tell" items count as wrong."""
+def is_wrong(state: State, item: int, said: Value) -> bool | None:
+    """Return whether people disagree with a proposal; skipped and "cannot tell" items count as wrong.
+
+    In a multi-label project all classes of the item have to be right.
+    """
     if item in state.labels:
-        return state.labels[item] != state.book.now(said)
+        now = state.now(said)
+        return now is None or classes_of(state.labels[item]) != classes_of(now)
     return True if item in state.answers or item in state.skipped else None
 
 

@@ -1,7 +1,7 @@
 """Quality of a multi-label model: F1, exact match, and precision and recall by class.
 
 n items drawn at random have answers (n, k) of 1, 0 and nan, and predictions with their own answers left out
-(`core.leave_one_out`), by thresholds that other items chose. m are the weights of `accuracy.py`. Of an item's
+(`core.leave_one_out`), by thresholds that the pool chose. m are the weights of `accuracy.py`. Of an item's
 k pairs of item and class, h are present and predicted, and u are present, predicted or both:
     J = sum m h / sum m u,   F1 = 2 J / (1 + J)
 F1 grows with J, so an interval of J gives one of F1. The pairs of one item depend on each other, so the
@@ -9,19 +9,22 @@ interval is Wilson's (1927) for J (1 - J) / v pairs, v = sum (m h - J m u)^2 / (
 at most 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from everylabel.core.posterior import Posterior
 from everylabel.labelling.model.learner import Learner, predicted
-from everylabel.labelling.model.training import TrainingSet, targets
+from everylabel.labelling.model.training import TrainingSet, targets, train
 from everylabel.labelling.quality.accuracy import FEWEST, FEWEST_OF_CLASS, share, wilson
-from everylabel.labelling.quality.assessment import Assessment, Evidence
+from everylabel.labelling.quality.assessment import Assessment, Evidence, LeftOut
+from everylabel.labelling.quality.suspects import probably_wrong
 from everylabel.labelling.state.types import ClassSet
 from everylabel.log.events import Assessed
-from everylabel.models.thresholds import decide_by_others
+from everylabel.models.names import NameRows
+from everylabel.models.thresholds import left_out
+from everylabel.selection.pool.features import Scaled
 
 
 def assess_sets(
@@ -32,7 +35,7 @@ def assess_sets(
     idx, truth = targets(labels, k, True)
     drawn = np.array([evidence.drawn.get(int(i), 0.0) for i in idx])
     at = np.flatnonzero(drawn)
-    said = decide_by_others(*learner.left_out)
+    said = left_out(posterior)[0][: len(idx)] >= learner.limits(training.columns)  # then rows of names
     checks = set_figures(truth[at], said[at], drawn[at], training.columns)
     column = {number: j for j, number in enumerate(training.columns)}
     known = {i: label.numbered(column) for i, label in evidence.test.items() if isinstance(label, ClassSet)}
@@ -57,6 +60,37 @@ def assess_sets(
         **figures,  # type: ignore
     )
     return Assessment(body, checks, tested)
+
+
+def suspect_sets(
+    features: np.ndarray | Scaled,
+    labels: Mapping[int, ClassSet],
+    columns: Sequence[int],
+    names: NameRows | None = None,
+    init: np.ndarray | None = None,
+) -> dict[int, LeftOut]:
+    """Return the verdict on each item's most doubtful answer, by a model trained without the item's answers.
+
+    Each pair of item and class is a label of two classes, yes and no, and `suspects.py` takes all of them
+    together. labels : by column; columns : class of each column
+    """
+    if not labels:
+        return {}
+    k, numbers = len(columns), dict(enumerate(columns))
+    idx, truth = targets(labels, k, True)
+    yes = left_out(train(features, labels, k, names, init=init, multi_label=True))[0][: len(idx)]
+    known, wrong = ~np.isnan(truth), np.zeros(truth.shape)
+    said = truth[known].astype(np.int64)
+    wrong[known] = probably_wrong(np.stack([1.0 - yes[known], yes[known]], axis=1), said)
+    found = {}
+    for i, c, answers, p, w in zip(
+        idx.tolist(), wrong.argmax(axis=1).tolist(), truth, yes, wrong, strict=True
+    ):
+        there, label = bool(answers[c] == 1.0), labels[i].numbered(numbers)
+        other = ClassSet((), (columns[c],)) if there else ClassSet((columns[c],), ())
+        own = float(p[c] if there else 1.0 - p[c])
+        found[i] = LeftOut(label, own, label.then(other), 1.0 - own, float(w[c]))
+    return found
 
 
 def set_figures(

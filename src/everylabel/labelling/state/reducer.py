@@ -14,11 +14,13 @@ from everylabel.labelling.state.types import (
     Check,
     ClassBook,
     ClassChange,
+    ClassSet,
     Drawn,
     Entry,
     Lease,
     Suggestion,
     Tally,
+    Value,
     classes_of,
     is_tied,
     majority,
@@ -295,10 +297,13 @@ def _(body: events.AutoLabel, state: State, event: Event, item: int) -> None:
     state.finished.pop(item, None)
     state.audits.pop(item, None)
     state.proposals.pop(item, None)
-    if body.class_ is not None and body.level is not None:
-        state.proposals[item] = body.class_, body.sure, body.level
-    elif body.class_ is not None:
-        state.finished[item] = body.class_
+    said: Value | None = body.class_
+    if body.present is not None:
+        said = ClassSet.of(body.present, state.book.present)
+    if said is not None and body.level is not None:
+        state.proposals[item] = said, body.sure, body.level
+    elif said is not None:
+        state.finished[item] = said
     if body.audit:
         state.audits[item] = None
 

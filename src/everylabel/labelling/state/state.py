@@ -78,9 +78,9 @@ class State:
     doubted: Items = field(default_factory=dict)  # items for which somebody ruled out a class
     aside: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers are set aside
     changed: dict[int, int] = field(default_factory=dict)  # item -> event of its last change of content
-    finished: dict[int, int] = field(default_factory=dict)  # auto-labelled item -> class
+    finished: dict[int, Value] = field(default_factory=dict)  # auto-labelled item -> label
     audits: Items = field(default_factory=dict)  # auto-labelled items that people should confirm
-    proposals: dict[int, tuple[int, float, int]] = field(default_factory=dict)  # item -> class, sure, level
+    proposals: dict[int, tuple[Value, float, int]] = field(default_factory=dict)  # item -> label, sure, level
     promise: events.Promise | None = None  # error rate that confirming the proposals guarantees
     left: Items = field(default_factory=dict)  # items that are gone from their source
     test: Items = field(default_factory=dict)  # the test set
@@ -142,10 +142,14 @@ class State:
             where = Where.EXCLUDED
         return Place(where, None, self.ruled_out(item))
 
-    def by_model(self, item: int) -> int | None:
-        """Return the class of an auto-labelled item, mapped to the current classes; None if it has none."""
-        number = self.finished.get(item)
-        return None if number is None else self.book.now(number)
+    def by_model(self, item: int) -> Value | None:
+        """Return the label of an auto-labelled item, mapped to the current classes; None if it has none."""
+        said = self.finished.get(item)
+        return None if said is None else self.now(said)
+
+    def now(self, value: Value) -> Value | None:
+        """Return a label mapped to the current classes; None if none of its classes remain."""
+        return value.now(self.book) if isinstance(value, ClassSet) else self.book.now(value)
 
     def placed(self) -> list[int]:
         """Return all items that are not free."""
@@ -386,7 +390,7 @@ class LabelSet(NamedTuple):
     aside: list[int]  # items whose labels were set aside because their content changed
     test: dict[int, Any]  # labels of the test set: never trained on
     none: list[int]  # items that belong to no class; they teach, too
-    by_model: dict[int, int]  # auto-labels
+    by_model: dict[int, Value]  # auto-labels
     ruled_out: dict[int, frozenset[int]]  # classes ruled out for items without a label; they teach, too
     left: Sequence[int] = ()  # items that are gone from their source
     trust_names: bool = False  # names teach even if leave-one-out does not confirm them
@@ -418,7 +422,7 @@ class LabelSet(NamedTuple):
         classes, aside = [book.names[number] for number in book.order], state.set_aside()
         known = {*state.labels, *state.test_labels}
         said = {i: state.by_model(i) for i in state.finished if i not in known}
-        by_model = {i: place[number] for i, number in said.items() if number is not None}
+        by_model = {i: placed(value) for i, value in said.items() if value is not None}
         gone = {i: frozenset(place[number] for number in state.place(i).ruled_out) for i in state.doubted}
         gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
         given = _copied(state.ids), classes, labels, answers, times, names, aside, test, none, by_model

@@ -8,9 +8,10 @@ With few labels u is similar everywhere, and a typical instance of a new region 
 an uncertain instance with many uncertain neighbours has it: one rule for all budgets. Batches are greedy.
 Departures: margins are of mean-field probabilities, which the posterior's variance keeps from being
 overconfident (the authors fit a temperature); 1 / s_y gives predicted classes equal weight, so that rare
-classes get as much attention as common ones; with several classes per item u = sum_c p_c (1 - p_c); the
-kernel's width is a low quantile of the distances between known instances and their nearest, not the minimum,
-which a single pair of near copies would determine.
+classes get as much attention as common ones; with several classes per item u is the score `class_wise`,
+sum_c p_c (1 - p_c) / (1 + labels of c), for the same reason; the kernel's width is a low quantile of the
+distances between known instances and their nearest, not the minimum, which a single pair of near copies would
+determine.
 """
 
 import math
@@ -23,6 +24,7 @@ from everylabel.core.checks import check_count
 from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.pool.view import shared_cov
 from everylabel.selection.sampling import candidates
+from everylabel.selection.strategies.multi_label import class_wise
 
 WIDTH = 0.25  # quantile of squared distances to the nearest known instance
 NARROWEST = 0.05  # squared width, of directions whose squared distances go up to 4
@@ -43,7 +45,7 @@ def herding(
     """Return n positions, each the best after the previous picks are covered."""
     n_candidates = max(n, check_count(n_candidates, "n_candidates"))
     some = pool.sample(LOOKED_AT * n_candidates, rng, idx)
-    tried = some[candidates(pool, some, n_candidates, rng)]
+    tried = some[candidates(pool, some, n_candidates, rng, class_wise if pool.multi_label else None)]
     return np.searchsorted(idx, _cover(pool, tried, n, rng, check_count(n_eval, "n_eval"), _unsureness))
 
 
@@ -93,12 +95,11 @@ def _cover(
 
 def _unsureness(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return u by mean-field probabilities, computing variances for idx only, not for the whole pool."""
+    if pool.multi_label:
+        return np.asarray(class_wise(pool, idx), pool.dtype)
     variances = np.einsum("nd,nd->n", rows @ shared_cov(pool.posterior).astype(pool.dtype), rows)
     spread = np.sqrt(1.0 + math.pi / 8 * np.maximum(variances, 0.0))
     f = pool.logits(idx) / spread[:, None]
-    if pool.multi_label:
-        small = np.exp(-np.abs(f))
-        return np.asarray(np.sum(small / (1.0 + small) ** 2, axis=1), pool.dtype)  # sum_c p_c (1 - p_c)
     top, probs = np.partition(softmax(f), -2, axis=1), pool.probs(idx)
     unsure = (1.0 - (top[:, -1] - top[:, -2])) ** 2
     return np.asarray(unsure / probs.mean(axis=0)[probs.argmax(axis=1)], pool.dtype)

@@ -32,7 +32,7 @@ def information(logits: np.ndarray, variances: np.ndarray) -> np.ndarray:
     return np.asarray(-inside * np.log(inside) - (1.0 - inside) * np.log1p(-inside) - apart)
 
 
-def class_wise(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
+def class_wise(pool: PoolView, idx: np.ndarray, rng: Any = None) -> np.ndarray:
     """Return the score class_wise of the module docstring."""
     labels = np.asarray(pool.labels[pool.labelled_idx])
     several = pool.multi_label

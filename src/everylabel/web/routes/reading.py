@@ -29,7 +29,7 @@ from everylabel.labelling.queues import (
     missing,
     queue,
 )
-from everylabel.labelling.state.types import Refused
+from everylabel.labelling.state.types import Refused, in_reply
 from everylabel.labelling.views import Views
 from everylabel.web.access import LOOKS
 from everylabel.web.bodies import Anybody, Id, Person, ShownBody, problems
@@ -257,7 +257,7 @@ def _ranked(look: Look, found: Found) -> dict[str, Any]:
     """Return an item's score in the queue, and the class predicted for it without its own label."""
     out = look.left_out.get(found.item)
     score = None if found.score is None else round(found.score, 6)
-    guess = None if out is None else out.guess
+    guess = None if out is None else in_reply(out.guess)
     return {"score": score, "predicted_label": guess, "doubt": guess}  # doubt: its name up to version 0.2
 
 

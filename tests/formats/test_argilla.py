@@ -1,0 +1,79 @@
+"""Argilla's records: a label for each submitted response, nested or flat, of one class or of several."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.options import Options
+from everylabel.formats.imports import read_labels
+from everylabel.projects.files import Remembered
+from everylabel.projects.project import Project
+from tests.formats.items import project
+
+NESTED = [
+    {
+        "id": "a",
+        "fields": {"text": "my card is lost"},
+        "metadata": {},
+        "responses": {
+            "topics": [{"value": ["card", "loss"], "user_id": "u1"}, {"value": [], "user_id": "u2"}]
+        },
+        "suggestions": {"topics": {"value": ["card"], "score": 0.9, "agent": "m"}},
+        "status": "completed",
+    },
+    {
+        "id": "x",
+        "fields": {"text": "send money"},
+        "responses": {"topics": [{"value": ["money"], "user_id": "u1"}]},
+    },
+    {"id": "d", "fields": {"text": "again"}, "responses": {}},
+]
+FLAT = [
+    {
+        "id": "a",
+        "status": "completed",
+        "text": "my card is lost",
+        "topics.responses": [["card", "loss"], []],
+        "topics.responses.users": ["u1", "u2"],
+        "topics.responses.status": ["submitted", "submitted"],
+        "topics.suggestion": ["card"],
+    },
+    {
+        "id": "x",
+        "status": "pending",
+        "text": "send money",
+        "topics.responses": [["money"], ["loss"]],
+        "topics.responses.users": ["u1", "u3"],
+        "topics.responses.status": ["submitted", "discarded"],
+        "topics.suggestion": None,
+    },
+    {"id": "d", "status": "pending", "text": "again", "topics.responses": None},
+]
+
+
+def several() -> Project:
+    """Return a project whose items may have several classes."""
+    about = Remembered("p", "p", Options(label_separator=";"))
+    return replace(project(), about=about)
+
+
+@pytest.mark.parametrize("records", [NESTED, FLAT])
+def test_responses_to_a_multi_label_question_are_lists(tmp_path: Path, records: Any) -> None:
+    (tmp_path / "r.json").write_text(json.dumps(records))
+    found = read_labels(tmp_path / "r.json", several())
+    said = [(label.id, json.loads(label.label), label.person) for label in found.labels]
+    assert said == [("a", ["card", "loss"], "u1"), ("a", [], "u2"), ("b", ["money"], "u1")]
+
+
+def test_responses_to_a_label_question_and_the_choice_of_a_question(tmp_path: Path) -> None:
+    responses = {"kind": [{"value": "card", "user_id": "u1"}], "mood": [{"value": "bad", "user_id": "u1"}]}
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps([{"id": "a", "fields": {"text": "my card is lost"}, "responses": responses}]))
+    with pytest.raises(EverylabelError, match="responses to kind, mood; expected one of these questions"):
+        read_labels(path, project())
+    found = read_labels(path, project(), label_column="mood")
+    assert [tuple(label) for label in found.labels] == [("a", "bad", "u1")]
