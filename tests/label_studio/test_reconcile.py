@@ -275,3 +275,30 @@ def test_swapped_log_is_noticed(studio: LabelStudio, tmp_path: Path, stored: boo
     log.unlink(missing_ok=True)
     with running(studio, tmp_path, **options):  # begun again, by the annotations of Label Studio
         pass
+
+
+def test_stored_predictions_of_other_models_are_suggestions(studio: LabelStudio, tmp_path: Path) -> None:
+    tasks = list(studio.tasks)
+
+    def stored(task: int, choice: str, version: str, score: float | None = 0.9) -> dict[str, object]:
+        result = {"from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": [choice]}}
+        return {"id": task, "task": task, "result": [result], "score": score, "model_version": version}
+
+    studio.predictions += [
+        stored(tasks[0], "fruit", "bert-1"),
+        stored(tasks[1], "animal", "bert-1", 7.5),
+        stored(tasks[2], "no such choice", "bert-1"),
+        stored(tasks[3], "fruit", "3 labels 0123abcd"),
+        stored(10**6, "fruit", "bert-1"),
+    ]
+    with running(studio, tmp_path) as made:
+        state = made.project.service.state
+        assert list(state.suggestions) == ["bert-1"]
+        said = {
+            name: (state.classes[one.class_], one.score) for name, one in state.suggestions["bert-1"].items()
+        }
+        assert said == {str(tasks[0]): ("fruit", 0.9), str(tasks[1]): ("animal", None)}
+        studio.predictions.append(stored(tasks[4], "animal", "bert-2"))
+        made.project.reconciler.ask(tasks=True)
+        made.project.reconciler.look()
+        assert list(state.suggestions) == ["bert-1", "bert-2"]

@@ -8,6 +8,7 @@ from everylabel.core.leave_one_out import leave_one_out
 from everylabel.labelling.model.training import train
 from everylabel.labelling.sources import teaching
 from everylabel.labelling.sources.consensus import ABSENT, agree, combine, vote_shares
+from everylabel.labelling.sources.evidence import Evidence, evidence_of, measure, weigh
 from everylabel.labelling.sources.reliability import (
     CONCENTRATIONS,
     LEVELS,
@@ -18,14 +19,7 @@ from everylabel.labelling.sources.reliability import (
     label_shares,
 )
 from everylabel.labelling.sources.review import number_wrong, review
-from everylabel.labelling.sources.teaching import (
-    Balance,
-    balance,
-    evidence,
-    measure,
-    posterior_of,
-    teach,
-)
+from everylabel.labelling.sources.teaching import posterior_of, rest_of, teach
 from everylabel.labelling.state.types import Suggestions
 from everylabel.models.scaling import suited_precision
 
@@ -110,13 +104,6 @@ def test_random_source_is_useless_and_good_or_swapped_ones_are_not() -> None:
     assert useless["swap"] < 0.01
 
 
-def test_odds_are_those_of_the_most_probable_class() -> None:
-    theta = np.array([[0.1, 0.9], [0.8, 0.2]])  # says the other class
-    shares = np.array([0.45, 0.55])
-    right = 0.45 * 0.8 / 0.9 + 0.55 * 0.9 / 1.1
-    close(Confusion(theta, 0.0).odds(np.array([0.5, 0.5]), shares), right / (1 - right))
-
-
 @pytest.mark.parametrize(("right", "n"), [(0, 3), (7, 7), (22, 30), (1, 40)])
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 def test_accuracy_interval_equals_a_search_over_all_accuracies(right: int, n: int, confidence: float) -> None:
@@ -194,7 +181,7 @@ def test_good_suggestions_teach_and_useless_ones_change_nothing() -> None:
 def test_label_of_a_person_replaces_suggestions() -> None:
     y = np.arange(30) % 3
     one = Suggestions("one", np.arange(30), noisy(y, 3, 0.8))
-    items, said = evidence([one], {"one": measure(one, first(y, 10), 3)}, first(y, 10), 3)
+    items, said = rest_of([one], {"one": measure(one, first(y, 10), 3)}, first(y, 10), 3)
     assert items.tolist() == list(range(10, 30))
     assert said.shape == (20, 3)
 
@@ -213,17 +200,6 @@ def test_chosen_labels_count_less_than_random_checks() -> None:
     assert measure(one, labels, 2, {}).theta[0, 0] < drawn.theta[0, 0]
 
 
-def test_more_reliable_sources_weigh_more() -> None:
-    x, y = blobs(300, 8)
-    weights = {}
-    for right in (0.5, 1.0):
-        found = teach(x, first(y, 100), [Suggestions("a", np.arange(300), noisy(y, 8, right))], 8).targets
-        assert found is not None
-        weights[right] = found.weights[0]
-    assert weights[0.5] == teaching.LIGHTEST
-    assert weights[1.0] == teaching.HEAVIEST
-
-
 def test_scores_that_separate_right_from_wrong_count() -> None:
     y = np.arange(200) % 4
     said = noisy(y, 4, 0.7)
@@ -231,8 +207,8 @@ def test_scores_that_separate_right_from_wrong_count() -> None:
     labels = first(y, 60)
     for scores, least in ((telling, 0.5), (np.full(200, 0.8), None)):
         one = Suggestions("one", np.arange(200), said, scores)
-        plain = evidence([one._replace(scores=None)], {"one": measure(one, labels, 4)}, labels, 4)[1]
-        _, scored = evidence([one], {"one": measure(one, labels, 4)}, labels, 4)
+        plain = rest_of([one._replace(scores=None)], {"one": measure(one, labels, 4)}, labels, 4)[1]
+        _, scored = rest_of([one], {"one": measure(one, labels, 4)}, labels, 4)
         more = (scored - plain)[np.arange(140), said[60:]]
         if least is None:
             close(more, 0.0, atol=1e-9)
@@ -255,29 +231,66 @@ def test_posterior_of_a_taught_head_has_the_curvature_of_suggestions() -> None:
     assert np.asarray(leave_one_out(posterior)).shape == (200, 3)
 
 
-def test_balance_is_the_mean_over_the_grid_of_factors() -> None:
-    x, y = blobs(120, 3, spread=2.0)
-    labels, sources = first(y, 30), [Suggestions("a", np.arange(120), noisy(y, 3, 0.8))]
-    posterior = posterior_of(teach(x, labels, sources, 3), x, labels)
-    logits = np.asarray(leave_one_out(posterior))[:30]
+@pytest.mark.parametrize(("right", "spread"), [(0.95, 2.5), (0.5, 0.5)])
+def test_evidence_counts_if_sources_predict_more_labels_than_the_head(right: float, spread: float) -> None:
+    x, y = blobs(120, 3, spread=spread)
+    labels, sources = first(y, 30), [Suggestions("a", np.arange(120), noisy(y, 3, right))]
+    taught = teach(x, labels, sources, 3)
+    posterior = posterior_of(taught, x, labels)
+    head = np.asarray(leave_one_out(posterior))[:30].argmax(axis=1)
     said = np.zeros((30, 3))
     for i in range(30):
         others = {j: c for j, c in labels.items() if j % 5 != i % 5}
         said[i] = np.log(measure(sources[0], others, 3).theta[:, sources[0].classes[i]])
-    total = np.zeros(3)
-    for head in teaching.HEADS:
-        for spoken in teaching.SPOKEN:
-            z = np.exp(head * (logits - logits.max(axis=1, keepdims=True)) + spoken * said)
-            fit = np.prod(z[np.arange(30), y[:30]] / z.sum(axis=1))
-            fit *= np.exp(-0.5 * (np.log(head) / teaching.WIDTH) ** 2)
-            total += fit * np.array([1.0, head, spoken])
-    close(balance(posterior, labels, sources, 3), total[1:] / total[0], rtol=1e-6)
+    found = weigh(posterior, labels, sources, taught.confusions, 3)
+    by_sources, by_head = np.sum(said.argmax(axis=1) == y[:30]), np.sum(head == y[:30])
+    assert (found is not None) == (by_sources > by_head) == (right == 0.95)
+    if found is not None:
+        close(found.left_out, said)
+        close(found.logs, np.log(taught.confusions["a"].likelihood(sources[0].classes)), rtol=1e-6)
 
 
-def test_balance_multiplies_log_probabilities() -> None:
-    p, said = np.array([[0.5, 0.3, 0.2]]), np.log([[0.1, 0.6, 0.3]])
-    q = p**2.0 * np.exp(said) ** 0.5
-    close(Balance(2.0, 0.5).probabilities(np.log(p) + 7.0, said), q / q.sum())
+def test_without_labels_sources_count() -> None:
+    x, y = blobs(40, 3)
+    sources = [Suggestions("a", np.arange(40), noisy(y, 3, 0.8))]
+    taught = teach(x, {}, sources, 3)
+    assert weigh(posterior_of(taught, x, {}), {}, sources, taught.confusions, 3) is not None
+    assert weigh(posterior_of(taught, x, {}), {}, [], {}, 3) is None
+
+
+def test_evidence_multiplies_probabilities_of_items_with_suggestions_only() -> None:
+    p, said = np.array([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1]]), np.log([[0.1, 0.6, 0.3]])
+    evidence = Evidence(np.array([7]), said, np.zeros((0, 3)))
+    q = p[0] * np.exp(said[0])
+    found = np.exp(evidence.combined(np.array([7, 8]), np.log(p) + 1.0))
+    close(found[0] / found[0].sum(), q / q.sum())
+    close(found[1] / found[1].sum(), p[1])
+
+
+def test_evidence_says_nothing_about_a_new_class() -> None:
+    said = np.log([[0.2, 0.8]])
+    found = Evidence(np.array([0]), said, np.zeros((0, 2))).combined(np.array([0]), np.zeros((1, 3)))
+    close(found[0], [*said[0], said.mean()])
+
+
+def test_probabilities_of_a_source_mix_its_likelihoods() -> None:
+    theta = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]])
+    probs = np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
+    one = Suggestions("a", np.array([3, 5]), np.array([0, 1]), probs=probs)
+    found = evidence_of(np.array([3, 4, 5]), [one], {"a": Confusion(theta, 0.0)}, {}, 3)
+    close(np.exp(found), [[0.45, 0.45, 0.3], [1.0, 1.0, 1.0], [0.2, 0.8, 0.3]])
+
+
+def test_a_source_better_than_the_head_improves_predictions_of_its_items() -> None:
+    x, y = blobs(600, 5, spread=1.5)
+    labels, said = first(y, 60), noisy(y, 5, 0.9)
+    taught = teach(x, labels, [Suggestions("a", np.arange(600), said)], 5)
+    found = weigh(posterior_of(taught, x, labels), labels, taught.heard, taught.confusions, 5)
+    logits, rest = x @ taught.mean[:-1] + taught.mean[-1], np.arange(60, 600)
+    assert found is not None
+    both = found.combined(rest, logits[rest]).argmax(axis=1)
+    alone = [np.mean(guess[rest] == y[rest]) for guess in (said, logits.argmax(axis=1))]
+    assert np.mean(both == y[rest]) > max(alone) + 0.01
 
 
 # --- consensus

@@ -8,7 +8,7 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.service import Service, suggest
+from everylabel.labelling.service import Said, Service, suggest
 from everylabel.labelling.snapshot import decode, encode
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import LabelSet, State
@@ -33,7 +33,7 @@ def state_after(*bodies: events.Body) -> State:
 
 
 def give(made: Service, source: str = "llm", said: np.ndarray = SAID) -> Any:
-    rows = [(IDS[i], int(said[i]), None) for i in range(N)]
+    rows = [Said(IDS[i], int(said[i])) for i in range(N)]
     return suggest(made, "me", source, rows).result()
 
 
@@ -63,6 +63,36 @@ def test_suggestions_follow_merged_classes_and_end_with_removed_ones() -> None:
     apply(state, Event(4, 0.0, "me", events.Remove(2)))
     assert state.suggested()[0].items.tolist() == [0, 1]
     assert state.suggestions_to(2) == []
+
+
+def test_probabilities_of_classes_follow_merges_and_removals() -> None:
+    state = state_after(
+        events.Suggested(
+            "llm", ["a", "b"], [0, 1], [0.5, None], over=[0, 1, 2], probabilities=[[0.5, 0.2, 0.3], None]
+        )
+    )
+    probs = state.suggested()[0].probs
+    assert probs is not None
+    np.testing.assert_allclose(probs, [[0.5, 0.2, 0.3], [0.0, 1.0, 0.0]])
+    apply(state, Event(3, 0.0, "me", events.Remove(1, into=0)))
+    moved = state.suggested()[0].translated({0: 1, 2: 0}).probs
+    np.testing.assert_allclose(moved, [[0.3, 0.7], [0.0, 1.0]], rtol=1e-6)
+    apply(state, Event(4, 0.0, "me", events.Remove(2)))
+    np.testing.assert_allclose(state.suggested()[0].translated({0: 0}).probs, [[1.0], [1.0]])
+    again = decode(encode(state))
+    assert again.suggestions == state.suggestions
+
+
+def test_sent_probabilities_are_kept_once(tmp_path: Path) -> None:
+    with service(tmp_path / "log.sqlite") as made:
+        said = [Said(IDS[0], "3", 0.6, {"3": 0.6, "4": 0.4})]
+        assert suggest(made, "me", "llm", said).result()["new"] == 1
+        assert suggest(made, "me", "llm", said).result()["new"] == 0
+        one = made.state.suggestions["llm"][IDS[0]]
+        names = [made.state.classes[number] for number in one.over]
+        assert dict(zip(names, one.probs, strict=True)) == {"3": 0.6, "4": 0.4}
+    with service(tmp_path / "log.sqlite") as made:
+        assert made.state.suggestions["llm"][IDS[0]] == one
 
 
 def test_suggestions_of_items_that_join_later_count_then() -> None:
@@ -197,14 +227,14 @@ def test_all_is_as_before_after_a_restart(tmp_path: Path) -> None:
 
 def test_suggestions_of_unknown_items_and_classes_are_refused_whole(tmp_path: Path) -> None:
     with service(tmp_path / "log.sqlite") as made:
-        bad: list[tuple[str, int | str, None]] = [
-            ("nobody", 0, None),
-            (IDS[1], 99, None),
-            (IDS[1], "no", None),
-        ]
-        for wrong in bad:
+        for wrong in (
+            Said("nobody", 0),
+            Said(IDS[1], 99),
+            Said(IDS[1], "no"),
+            Said(IDS[1], 0, None, {"no": 1}),
+        ):
             with pytest.raises(Refused):
-                suggest(made, "me", "llm", [(IDS[0], 0, None), wrong]).result()
+                suggest(made, "me", "llm", [Said(IDS[0], 0), wrong]).result()
         assert made.state.suggestions == {}
 
 
@@ -225,17 +255,17 @@ def test_sent_suggestions_are_all_taken_or_none_with_a_reason(tmp_path: Path) ->
         before = fingerprint(made)
         for said, message in {
             (
-                (IDS[0], "0", None),
-                ("x", "0", None),
-                ("y", "0", None),
+                Said(IDS[0], "0"),
+                Said("x", "0"),
+                Said("y", "0"),
             ): r"2 items are not in this project: x, y;",
-            ((IDS[0], "ten", None), (IDS[1], 3, None)): r"1 class is not .*: ten; .*\"add_classes\": true",
-            ((IDS[0], 99, None),): r"class is 99",
+            (Said(IDS[0], "ten"), Said(IDS[1], 3)): r"1 class is not .*: ten; .*\"add_classes\": true",
+            (Said(IDS[0], 99),): r"class is 99",
         }.items():
             with pytest.raises(Refused, match=message):
                 suggest(made, "me", "llm", said).result()
         assert fingerprint(made) == before
-        rows = [(IDS[0], "0", None), (IDS[1], "ten", 0.5), (IDS[0], "ten", None)]
+        rows = [Said(IDS[0], "0"), Said(IDS[1], "ten", 0.5), Said(IDS[0], "ten")]
         told = suggest(made, "me", "llm", rows, add_classes=True).result()
         assert told == {"new": 2, "suggestions": 2, "repeated": 1, "added_classes": ["ten"]}
         assert made.state.suggestions_to(0)[0][1].class_ == made.state.book.number("ten")

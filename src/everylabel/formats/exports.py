@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.core import predict_proba
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, need
 from everylabel.formats.held_out import held_out_records
@@ -33,7 +32,7 @@ from everylabel.labelling.queues import QUEUES
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import CANNOT_TELL, NONE, Refused
 from everylabel.models.thresholds import thresholds_of
-from everylabel.projects.predictions import Predicted, trained
+from everylabel.projects.predictions import Predicted, probabilities_of, trained, trained_with_evidence
 from everylabel.projects.project import Project
 
 WHAT = ("labels", "answers", "predictions", "all", "test", *QUEUES)
@@ -149,12 +148,11 @@ def _records(
     if what == "answers":
         return answer_records(columns_of_items, given(label_set), classes)
     ready = prepared()
-    posterior = trained(ready, label_set)
+    posterior, evidence = trained_with_evidence(ready, label_set)
     limits = thresholds_of(posterior, ready.features)
 
     def probabilities(at: np.ndarray) -> np.ndarray:
-        rows = ready.features[at].astype(np.float64)
-        return np.asarray(predict_proba(posterior, rows, method="mean"))
+        return probabilities_of(at, ready, posterior, evidence)
 
     if what == "test":
         return held_out_records(columns_of_items, label_set.test, probabilities, classes, limits)

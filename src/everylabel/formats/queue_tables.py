@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core import predict_proba
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
 from everylabel.formats.item_columns import ItemColumns
@@ -18,7 +17,7 @@ from everylabel.labelling.queues import Asked, Look, labelled_otherwise, queue
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE
 from everylabel.models.thresholds import thresholds_of
-from everylabel.projects.predictions import names_that_teach, trained
+from everylabel.projects.predictions import names_that_teach, probabilities_of, trained_with_evidence
 
 COLUMNS: dict[str, type] = {"label": str, "guess": str, "score": float, "otherwise": str}
 
@@ -73,8 +72,8 @@ def _look(prepared: Prepared, label_set: LabelSet) -> Look:
     answers, labels, k = label_set.answers, label_set.labels, len(label_set.classes)
     if not labels:
         return Look(prepared.features, None, labels, answers, {})
-    posterior = trained(prepared, label_set)
-    probs = np.asarray(predict_proba(posterior, np.asarray(prepared.features, np.float64), method="mean"))
+    posterior, evidence = trained_with_evidence(prepared, label_set)
+    probs = probabilities_of(np.arange(len(prepared.features)), prepared, posterior, evidence)
     if label_set.multi_label:
         limits = thresholds_of(posterior, prepared.features)
         doubts = suspect_sets(prepared.features, labels, range(k), names_that_teach(prepared, label_set))

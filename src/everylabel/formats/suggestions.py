@@ -142,8 +142,10 @@ def _of_rows(
     found = Found()
     for number, row in enumerate(rows, 1):
         where, value, sure = f"{file}, row {number}", row.get(label), row.get(score) if score else None
+        vector = None
         if soft and not is_missing(value):
-            value, sure = most_probable(_probabilities(value, where))
+            vector = _probabilities(value, where)
+            value, sure = most_probable(vector)
         said = plain(label_of(value).strip())
         if not said:
             found.empty += 1
@@ -151,7 +153,7 @@ def _of_rows(
         by = _source(row.get(source) if source else None, usual)
         sure = _score(sure, where)
         items, name = items_of(row, columns, matcher, plain, number)
-        found.proposed += [Proposed(item, said, by, sure) for item in items]
+        found.proposed += [Proposed(item, said, by, sure, vector) for item in items]
         if not items:
             found.unmatched.append(name)
     return found
@@ -233,7 +235,8 @@ def _probabilities(value: Any, where: str) -> dict[str, float]:
 
 def _check_classes(name: str, proposed: Sequence[Proposed], known: set[str], note: Note) -> None:
     """Raise for classes that the project does not have; if it has none at all, they are added."""
-    new = [each for each in dict.fromkeys(clean_name(one.label) for one in proposed) if each not in known]
+    said = (name for one in proposed for name in (one.label, *(one.probabilities or ())))
+    new = [each for each in dict.fromkeys(clean_name(name) for name in said) if each not in known]
     if not new:
         return
     many = counted(len(new), "class", "classes")

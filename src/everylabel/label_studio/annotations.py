@@ -54,7 +54,7 @@ def read_annotation(stored: Any, control: str, task: Any = None) -> Annotation:
         str(about),
         person_of(stored.get("completed_by")),
         _time(stored.get("updated_at") or stored.get("created_at")),
-        _choices(stored.get("result"), control),
+        choices_of(stored.get("result"), control),
         stored.get("was_cancelled") is True,
         stored.get("ground_truth") is True,
         str(stored.get("unique_id") or ""),
@@ -79,7 +79,8 @@ def _time(text: Any) -> float:
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
 
-def _choices(result: Any, control: str) -> tuple[str, ...]:
+def choices_of(result: Any, control: str) -> tuple[str, ...]:
+    """Return the choices of an annotation's or prediction's result."""
     found: list[str] = []
     for part in result if isinstance(result, list) else ():
         value = part.get("value") if isinstance(part, Mapping) and part.get("from_name") == control else None

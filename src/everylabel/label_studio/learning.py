@@ -1,7 +1,7 @@
 """Annotations and tasks of Label Studio as events of a project's log."""
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -12,20 +12,24 @@ from everylabel.label_studio.annotations import (
     Book,
     Known,
     Marks,
+    choices_of,
     deletion_key,
     key_of,
     same,
 )
+from everylabel.label_studio.api import Json
 from everylabel.label_studio.configuration import Configuration
 from everylabel.labelling.desk import Finish
-from everylabel.labelling.service import Service
+from everylabel.labelling.service import Said, Service, suggest
 from everylabel.labelling.state.state import State
 from everylabel.log import events
+from everylabel.projects.options import LONGEST_PERSON
 
 logger = logging.getLogger(__name__)
 AT_ONCE = 200  # annotations per round of the desk
 LATER = 2  # annotations in a round from which on the next training learns them, not an update
 FROM = "label studio"  # the origin of such labels
+UNNAMED = "predictions"  # source of predictions without a model version
 
 
 class Learning:
@@ -102,6 +106,24 @@ class Learning:
             return len(new)
 
         return self._submit(add)
+
+    def suggest(self, predictions: Iterable[Json]) -> int:
+        """Save stored predictions as suggestions of their model version; return how many are new.
+
+        Those without one choice of the configuration, or about a task outside the pool, are left out.
+        """
+        known, control = self.configuration.classes, self.configuration.control
+        found: dict[str, list[Said]] = {}
+        for one in predictions:
+            task, score = str(one.get("task")), one.get("score")
+            choices = choices_of(one.get("result"), control)
+            name = self.configuration.class_of(choices[0]) if len(choices) == 1 else ""
+            if name in known and task in self.state.position:
+                sure = score if isinstance(score, int | float) and 0 <= score <= 1 else None
+                version = str(one.get("model_version") or UNNAMED)[:LONGEST_PERSON]
+                found.setdefault(version, []).append(Said(task, name, sure))
+        saved = [suggest(self.service, "", source, said) for source, said in found.items()]
+        return sum(each.result()["new"] for each in saved)
 
     def compare(self, there: Sequence[Annotation], mark: int) -> int:
         """Bring the log up to date with a reading of the API after `mark`; return the number of changes."""

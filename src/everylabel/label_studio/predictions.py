@@ -97,14 +97,14 @@ class Predictions:
         return [int(i) for i in select(pool, DEFAULT, min(ORDERED, free), rng, **options)]
 
     def _of(self, tasks: Sequence[str]) -> list[Json]:
-        state, pool = self.desk.state, self.desk.learner.pool
+        state, learner = self.desk.state, self.desk.learner
         (version, _), columns, ranks = self._ranked(), state.columns, self._ranked().ranks
         order = [columns.index(number) for number in state.book.order]
         names = [state.book.names[number] for number in state.book.order]
         places = [state.position[name] for name in tasks if name in state.position]
-        knows = bool(state.labels) or self.desk.learner.names is not None
-        limits = self.desk.learner.limits(state.book.order) if state.multi_label else None
-        rows = iter(pool.probs(np.array(places))[:, order] if places else ())
+        knows = bool(state.labels) or learner.names is not None or learner.uses_suggestions
+        limits = learner.limits(state.book.order) if state.multi_label else None
+        rows = iter(learner.probabilities_of(places)[:, order] if places else ())
 
         def one(task: str) -> Json:
             if task not in state.position:

@@ -7,6 +7,7 @@ webhook teaches nothing twice.
 
 `Reconciler` reads Label Studio's API at the start, every minute, and when a webhook names tasks. Webhooks are
 sent once, whether we listen or not; after a reading the state is that of a backend that missed nothing.
+Stored predictions of other models become suggestions at the start, and whenever all tasks are listed.
 
 `Renewal` writes predictions. After each label the few tasks to ask next get predictions of a new version,
 which then becomes the project's: the order changes at once. Some hundreds more follow after a few seconds
@@ -240,6 +241,7 @@ class Reconciler(Worker):
         """Bring the log up to date for the first time, with the tasks that are there; as `look` otherwise."""
         self._there = there
         self._update_tasks(there)
+        self._suggest()
         mark = self.learning.mark().result()
         return self.learning.compare(self._annotations(), mark)
 
@@ -264,6 +266,13 @@ class Reconciler(Worker):
         if everything or len(self._there) != number:
             self._there = self.tasks.take(self.api.tasks(self.project))
         self._update_tasks(self._there)
+        if everything:
+            self._suggest()
+
+    def _suggest(self) -> None:
+        """Save the predictions that other models have stored as suggestions."""
+        stored = self.api.predictions(self.project)
+        self.learning.suggest(one for one in stored if not OURS.fullmatch(str(one.get("model_version"))))
 
     def _update_tasks(self, there: set[str]) -> None:
         """Remove deleted tasks from the pool, and bring back those that are there after all."""

@@ -128,7 +128,7 @@ class Finishing:
         free = np.flatnonzero(pool.state == Where.FREE)
         if not len(free) or not self.state.labels:
             return Candidates([], [], [], [])
-        probs = np.asarray(pool.probs(free)[:, : len(columns)])
+        probs = self.desk.learner.probabilities_of(free)[:, : len(columns)]
         labels: list[Value]
         if self.state.multi_label:  # p is the probability that all classes are right
             yes = self.desk.learner.predicted(probs)

@@ -1,8 +1,9 @@
 """The requests of people and scripts that change a project: each is checked first, then run on the desk."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.classes import check_class_count
@@ -14,6 +15,7 @@ from everylabel.labelling.state.types import (
     Entry,
     Refused,
     Suggestion,
+    same_suggestion,
     suggested_fields,
 )
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
@@ -386,14 +388,23 @@ def _bulk(event: Event | Entry) -> int:
     return event.body.bulk or event.seq
 
 
+class Said(NamedTuple):
+    """A suggestion as sent: a class by number or name, with a score or a probability for each class."""
+
+    item: str
+    value: int | str
+    score: float | None = None
+    probabilities: Mapping[str, float] = MappingProxyType({})
+
+
 def suggest(
     service: Service,
     person: str,
     source: str,
-    said: Sequence[tuple[str, int | str, float | None]],
+    said: Sequence[Said],
     add_classes: bool = False,
 ) -> Future[Reply]:
-    """Save a source's suggestions (item, class, score); suggestions that are known already count once.
+    """Save a source's suggestions; suggestions that are known already count once.
 
     If an item appears twice, the later suggestion counts. add_classes : add unknown classes.
     """
@@ -402,7 +413,7 @@ def suggest(
         state, before = service.state, service.state.suggestions.get(source, {})
         if state.multi_label:
             raise Refused(409, "several_classes", NO_SUGGESTIONS)
-        missing = [item for item in dict.fromkeys(item for item, _, _ in said) if item not in state.position]
+        missing = [item for item in dict.fromkeys(one.item for one in said) if item not in state.position]
         if missing:
             many = counted(len(missing), "item is", "items are")
             raise Refused(
@@ -410,7 +421,8 @@ def suggest(
                 "unknown_item",
                 f"{many} not in this project: {listed(missing)}; nothing was saved, expected its ids",
             )
-        named = dict.fromkeys(value for _, value, _ in said if isinstance(value, str))
+        values = dict.fromkeys(value for one in said for value in (one.value, *one.probabilities))
+        named = [value for value in values if isinstance(value, str)]
         new = [name for name in named if state.book.named(name) is None]
         if new and not add_classes:
             many = counted(len(new), "class is", "classes are")
@@ -425,15 +437,20 @@ def suggest(
             check_class_count([*(state.classes[number] for number in state.book.order), *new])
         except EverylabelError as error:
             raise Refused(422, "too_many", str(error)) from error
-        numbers = {value: state.book.number(value) for _, value, _ in said if value not in new}
+        numbers = {value: state.book.number(value) for value in values if value not in new}
         for name in new:
             service.desk.emit(person, events.NewClass(name))
             numbers[name] = state.book.number(name)
-        all_said = {item: Suggestion(numbers[value], score) for item, value, score in said}
-        fresh = {item: one for item, one in all_said.items() if before.get(item) != one}
+        all_said = {one.item: _suggestion(one, numbers) for one in said}
+        fresh = {item: one for item, one in all_said.items() if not same_suggestion(before.get(item), one)}
         if fresh:
-            service.desk.emit(person, events.Suggested(source, *suggested_fields(fresh)))
+            service.desk.emit(person, events.Suggested(source, **suggested_fields(fresh)))
         counts = {"new": len(fresh), "suggestions": len({*before, *all_said})}
         return lambda: counts | {"repeated": len(said) - len(all_said), "added_classes": new}
 
     return service.desk.submit(command)
+
+
+def _suggestion(one: Said, numbers: Mapping[int | str, int]) -> Suggestion:
+    over = tuple(numbers[name] for name in one.probabilities)
+    return Suggestion(numbers[one.value], one.score, over, tuple(one.probabilities.values()))

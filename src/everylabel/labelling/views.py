@@ -164,6 +164,7 @@ class Views:
         with self._counting:
             version, columns, learner, logits = self.desk.read(look).result()
             if logits is not None:
+                logits = learner.combined(np.arange(len(logits)), logits)
                 numbers = np.array(columns or (NO_CLASS,))
                 best = numbers[logits.argmax(axis=1)]
                 counts = np.bincount(best[best >= 0])
@@ -228,7 +229,7 @@ class Views:
             }
             if learner.multi_label:
                 page["thresholds"] = learner.limits(book.order).round(6).tolist()
-            return pool.logits(some)[:, [place[number] for number in book.order]], learner, page
+            return learner.logits(some)[:, [place[number] for number in book.order]], learner, page
 
         logits, learner, page = self.desk.read(look).result()
         return {**page, "probabilities": learner.link(logits).round(6).tolist()}
@@ -274,7 +275,7 @@ class Views:
         look = look._replace(left_out=self._left_out[1])
         if logits is None:
             return look
-        k = max(present, default=-1) + 1
+        logits, k = learner.combined(np.arange(len(logits)), logits), max(present, default=-1) + 1
         probs = np.zeros((len(logits), k))  # by class number; 0 for removed classes
         probs[:, present] = learner.link(logits)[:, : len(present)]
         limits = learner.limits(range(k)) if learner.multi_label else None
@@ -295,9 +296,8 @@ class Views:
             free = [i for i in near if i not in hidden and i not in answers]
             if not free or item in hidden or not self._knows() or self.state.multi_label:
                 return None, {}
-            pool, present = self.desk.learner.pool, self.state.book.present
-            logits = pool.rows([item, *free]) @ np.asarray(pool.posterior.mean)
-            probs = self.desk.learner.link(logits)[:, : len(present)]
+            present = self.state.book.present
+            probs = self.desk.learner.probabilities_of([item, *free])[:, : len(present)]
             guesses, sure = probs.argmax(axis=1), probs.max(axis=1) >= SURE
             same = np.flatnonzero(guesses[1:] == guesses[0])[:MOST]
             if not sure[0] or not sure[1:][same].any():

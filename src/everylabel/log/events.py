@@ -247,6 +247,8 @@ class Suggested(_Kind, frozen=True, tag="suggested"):
     classes: list[int]
     scores: list[float | None] | None = None  # probability of each by the source
     columns: list[str] = []  # of the source that hold them: the page shows them beside no item
+    over: list[int] = []  # classes that the source gave a probability, and those of each item
+    probabilities: list[list[float] | None] | None = None
 
 
 class Assessed(_Kind, frozen=True, tag="assessed"):

@@ -26,7 +26,7 @@ from everylabel.labelling.model.training import ClassNames
 from everylabel.labelling.snapshot import Snapshots
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
-from everylabel.labelling.state.types import GIVEN, Suggestion, suggested_fields
+from everylabel.labelling.state.types import GIVEN, Suggestion, same_suggestion, suggested_fields
 from everylabel.log import events
 from everylabel.log.events import ABOUT_ITEMS, Event
 from everylabel.log.store import Store, StoreError
@@ -66,6 +66,7 @@ class Proposed(NamedTuple):
     label: str
     source: str
     score: float | None = None
+    probabilities: Mapping[str, float] | None = None  # of each class by the source
 
 
 class OpenLog(NamedTuple):
@@ -382,13 +383,15 @@ def _suggest(writer: _Writer, proposed: Iterable[Proposed], columns: Sequence[st
     by_source: dict[str, dict[str, Suggestion]] = {}
     for one in proposed:
         said = by_source.setdefault(_person(one.source), {})
-        said[one.id] = Suggestion(_number(writer, one.label), one.score)  # the last one per item counts
+        given = {_number(writer, name): p for name, p in (one.probabilities or {}).items()}
+        vector = tuple(given), tuple(given.values())
+        said[one.id] = Suggestion(_number(writer, one.label), one.score, *vector)  # the last one counts
     count = 0
     for source, said in by_source.items():
         before = writer.state.suggestions.get(source, {})
-        new = {name: one for name, one in said.items() if before.get(name) != one}
+        new = {name: one for name, one in said.items() if not same_suggestion(before.get(name), one)}
         if new:
-            writer.emit(IMPORTER, events.Suggested(source, *suggested_fields(new), list(columns)))
+            writer.emit(IMPORTER, events.Suggested(source, **suggested_fields(new), columns=list(columns)))
         count += len(new)
     return count
 

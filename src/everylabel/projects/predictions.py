@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everylabel.core import Posterior, predict_proba
+from everylabel.core.arrays import softmax
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Items
 from everylabel.data.options import Options
@@ -17,6 +18,7 @@ from everylabel.data.readers.columns import NO_IDS
 from everylabel.data.readers.rows import column_names
 from everylabel.labelling.model.scaling import Prepared, prepare
 from everylabel.labelling.model.training import teaching_names, train, train_with_none
+from everylabel.labelling.sources.evidence import Evidence
 from everylabel.labelling.sources.teaching import train_with_suggestions
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
@@ -42,17 +44,33 @@ class Predicted:
 
 
 def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
-    """Return the model trained exactly on all labels and class names."""
+    """Return the model trained exactly on all labels, class names and suggestions."""
+    return trained_with_evidence(prepared, label_set)[0]
+
+
+def trained_with_evidence(prepared: Prepared, label_set: LabelSet) -> tuple[Posterior, Evidence | None]:
+    """Return the trained model, and the suggestions' evidence about the project's own items."""
     names = names_that_teach(prepared, label_set)
     if not (label_set.labels or names is not None or label_set.suggestions):
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
     labels, none, k = label_set.labels, label_set.none, len(label_set.classes)
     if label_set.multi_label:
-        return train(prepared.features, labels, k, names, multi_label=True)
+        return train(prepared.features, labels, k, names, multi_label=True), None
     if label_set.suggestions:
         how: dict[str, Any] = {"drawn": label_set.drawn, "ruled_out": label_set.ruled_out}
         return train_with_suggestions(prepared.features, labels, none, label_set.suggestions, k, names, **how)
-    return train_with_none(prepared.features, labels, none, k, names, label_set.ruled_out)
+    return train_with_none(prepared.features, labels, none, k, names, label_set.ruled_out), None
+
+
+def probabilities_of(
+    items: np.ndarray, prepared: Prepared, posterior: Posterior, evidence: Evidence | None
+) -> np.ndarray:
+    """Return class probabilities (m, k) of the project's own items, given their suggestions."""
+    rows = prepared.features[items].astype(np.float64)
+    probs = np.asarray(predict_proba(posterior, rows, method="mean"))
+    if evidence is None:
+        return probs
+    return np.asarray(softmax(evidence.combined(items, np.log(np.maximum(probs, 1e-300)))))
 
 
 def classifier_of(prepared: Prepared, label_set: LabelSet) -> "LaplaceClassifier":

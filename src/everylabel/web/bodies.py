@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import LONGEST_ID
+from everylabel.labelling.service import Said
 from everylabel.labelling.state.types import Refused, most_probable
 from everylabel.log.store import StoreError
 from everylabel.projects.log import IMPORTER
@@ -182,7 +183,7 @@ class SuggestedItem(BaseModel):
     probabilities: (
         Annotated[dict[Name, Annotated[float, Field(ge=0.0, le=1.0)]], Field(min_length=1, max_length=1000)]
         | None
-    ) = Field(None, description="in place of `class` and `score`: the most probable class counts")
+    ) = Field(None, description="in place of `class` and `score`: a probability for each class")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "SuggestedItem":
@@ -191,12 +192,12 @@ class SuggestedItem(BaseModel):
         return self
 
     @property
-    def said(self) -> tuple[str, int | str, float | None]:
-        """Return item, class and score."""
+    def said(self) -> Said:
+        """Return item, class, score and probabilities."""
         if self.class_ is not None:
-            return self.item, self.class_, self.score
+            return Said(self.item, self.class_, self.score)
         assert self.probabilities is not None
-        return self.item, *most_probable(self.probabilities)
+        return Said(self.item, *most_probable(self.probabilities), self.probabilities)
 
 
 class SuggestionsBody(PersonBody):

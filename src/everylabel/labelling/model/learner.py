@@ -15,6 +15,7 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import TrainingSet, columns_out, targets, teaching_names, train
+from everylabel.labelling.sources.evidence import Evidence, weigh
 from everylabel.labelling.sources.review import Reviewed, review_given
 from everylabel.labelling.sources.teaching import posterior_of, teach
 from everylabel.labelling.state.types import FREE, REVIEW, ClassSet, Place
@@ -76,6 +77,7 @@ class Learner:
         self.thresholds: Mapping[int, float] = {} if before is None else before.thresholds  # by class number
         self.trusts_names = training.trusts_names
         self.uses_suggestions = False  # whether suggestions teach
+        self.evidence: Evidence | None = None  # of suggestions about their items; None if the head is better
         self.reviewed: Reviewed | None = None  # given labels, if people review them
         self.places: dict[int, Place] = dict(training.places)  # the places that the pool reflects
         self.deferred: set[int] = set()  # items whose label waits for the next training
@@ -118,6 +120,8 @@ class Learner:
             )
             posterior = posterior_of(taught, features, labels, self.names)
             self.uses_suggestions = taught.targets is not None
+            heard = taught.heard, taught.confusions
+            self.evidence = weigh(posterior, labels, *heard, max(1, k), training.drawn)
         else:
             posterior = train(
                 features,
@@ -225,8 +229,21 @@ class Learner:
         return np.asarray(LIKELIHOODS[self.pool.posterior.likelihood].link(logits))
 
     def probabilities(self, item: int) -> np.ndarray:
-        """Return the class probabilities of one item under the current mean."""
-        return self.link((self.pool.rows([item]) @ np.asarray(self.pool.posterior.mean))[0])
+        """Return the class probabilities of one item under the current mean, given its suggestions."""
+        return np.asarray(self.probabilities_of([item])[0])
+
+    def probabilities_of(self, items: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Return the class probabilities (m, k) of items under the current mean, given their suggestions."""
+        logits = self.pool.rows(items) @ np.asarray(self.pool.posterior.mean)
+        return self.link(self.combined(np.asarray(items), logits))
+
+    def combined(self, items: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        """Return the logits of items, combined with the evidence of their suggestions."""
+        return logits if self.evidence is None else self.evidence.combined(items, logits)
+
+    def logits(self, items: np.ndarray) -> np.ndarray:
+        """Return a copy of the logits (m, k) of items, combined with the evidence of their suggestions."""
+        return self.combined(items, np.array(self.pool.logits(items)))
 
     def predicted(self, probabilities: np.ndarray) -> np.ndarray:
         """Return a mask of the predicted classes of each item (n, k)."""
@@ -249,7 +266,12 @@ class Learner:
         Accuracy is the mean largest probability, F1 = 2 sum p [predicted] / (sum [predicted] + sum p).
         """
         left = self.sample[self.pool.state[self.sample] != Where.LABELLED]
-        probs = self.pool.at_hand().probs(left if len(left) else self.sample)
+        some = left if len(left) else self.sample
+        pool = self.pool.at_hand()
+        if self.evidence is None:
+            probs = pool.probs(some)
+        else:
+            probs = self.link(self.combined(some, np.array(pool.logits(some))))
         if not self.multi_label:
             return float(probs.max(axis=1).mean())
         said = self.predicted(probs)
@@ -298,7 +320,7 @@ class Learner:
         some = self.pool.sample(DRAWN_FROM, rng)
         if not len(some):
             return None, 0.0
-        predicted = np.asarray(some)[self.predicted(self.link(self.pool.logits(some)))[:, column]]
+        predicted = np.asarray(some)[self.predicted(self.link(self.logits(np.asarray(some))))[:, column]]
         return (int(rng.choice(predicted)) if len(predicted) else None), len(predicted) / len(some)
 
     def _apart(self, picked: Sequence[int], leased: Sequence[int], n: int) -> list[int]:

@@ -28,6 +28,7 @@ from everylabel.labelling.quality.accuracy import (
     wilson,
 )
 from everylabel.labelling.quality.suspects import probably_wrong
+from everylabel.labelling.sources.evidence import Evidence as Suggested
 from everylabel.labelling.state.types import Value
 from everylabel.log.events import Assessed
 from everylabel.models.names import NameRows
@@ -119,9 +120,8 @@ def assess(training: TrainingSet, posterior: Posterior, learner: Learner, eviden
     labels = training.labels()
     idx, truth = in_order(labels)
     k = training.n_classes
-    without = _with_cross_fitted(
-        _without(posterior, len(idx), k), idx, training.columns, evidence.cross_fitted
-    )
+    without = _without(posterior, len(idx), k, learner.evidence)
+    without = _with_cross_fitted(without, idx, training.columns, evidence.cross_fitted)
     guess = without.argmax(axis=1)
     drawn = np.array([evidence.drawn.get(int(i), 0.0) for i in idx])
     known = {*labels, *evidence.held_out}
@@ -174,7 +174,8 @@ def _by_class(
 
 
 def _probabilities(learner: Learner, idx: np.ndarray, posterior: Posterior, k: int) -> np.ndarray:
-    return np.asarray(softmax((learner.pool.rows(idx) @ np.asarray(posterior.mean))[:, :k]))
+    logits = (learner.pool.rows(idx) @ np.asarray(posterior.mean))[:, :k]
+    return np.asarray(softmax(learner.combined(idx, logits)))
 
 
 def left_out(
@@ -206,9 +207,13 @@ def _left_out(idx: np.ndarray, truth: np.ndarray, without: np.ndarray, columns: 
     return LeftOuts(idx, numbers[truth], own, guess, without.max(axis=1), wrong)
 
 
-def _without(posterior: Posterior, n: int, k: int) -> np.ndarray:
-    """Return the probabilities (n, k) of the first n labelled items, each with its own label left out."""
-    return np.asarray(softmax(np.asarray(leave_one_out(posterior))[:n, :k]))
+def _without(posterior: Posterior, n: int, k: int, said: Suggested | None = None) -> np.ndarray:
+    """Return the probabilities (n, k) of the first n labelled items, each with its own label left out.
+
+    said : evidence of suggestions, by sources that were measured without the label, too
+    """
+    logits = np.asarray(leave_one_out(posterior))[:n, :k]
+    return np.asarray(softmax(logits if said is None else logits + said.left_out))
 
 
 def _with_cross_fitted(

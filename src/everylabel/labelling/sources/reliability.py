@@ -42,14 +42,9 @@ class Confusion(NamedTuple):
         """Return P(said | class) (m, k) for labels (m,)."""
         return np.asarray(self.theta.T[said])
 
-    def odds(self, classes: np.ndarray, shares: np.ndarray) -> float:
-        """Return the odds that the most probable class, given the source's label, is right.
-
-        classes, shares : (k,) shares of the classes, and of the source's labels
-        """
-        joint = classes[:, None] * self.theta
-        right = float(shares @ (joint.max(axis=0) / joint.sum(axis=0)))
-        return right / max(1.0 - right, 1e-9)
+    def mixed(self, probs: np.ndarray) -> np.ndarray:
+        """Return the likelihood (m, k) of classes, given the source's probabilities (m, j) of the first j."""
+        return np.asarray(probs @ self.theta.T[: probs.shape[1]])
 
 
 def count(truth: np.ndarray, said: np.ndarray, k: int, weights: np.ndarray | None = None) -> np.ndarray:

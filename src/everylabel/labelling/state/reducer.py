@@ -205,11 +205,15 @@ def _(body: events.Generation, state: State, event: Event, item: int) -> None:
 
 @_apply.register
 def _(body: events.Suggested, state: State, event: Event, item: int) -> None:
-    if any(number not in range(len(state.classes)) for number in set(body.classes)):
+    if any(number not in range(len(state.classes)) for number in {*body.classes, *body.over}):
         raise EverylabelError("it suggests a class which never existed")
     scores = body.scores or [None] * len(body.items)
-    rows = zip(body.items, body.classes, scores, strict=True)
-    said = {name: Suggestion(number, score) for name, number, score in rows}
+    probs = body.probabilities or [None] * len(body.items)
+    rows, over = zip(body.items, body.classes, scores, probs, strict=True), tuple(body.over)
+    said = {
+        name: Suggestion(number, score, over, tuple(some)) if some else Suggestion(number, score)
+        for name, number, score, some in rows
+    }
     state.suggestions.setdefault(body.source, {}).update(said)
     state.suggested_at = event.seq
     state.hidden_columns = list(dict.fromkeys([*state.hidden_columns, *body.columns]))

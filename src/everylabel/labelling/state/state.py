@@ -252,10 +252,19 @@ class State:
     def _of_source(self, source: str) -> Suggestions:
         classes = {number: self.book.now(number) for number in range(len(self.classes))}
         pairs = ((self.position.get(name), one) for name, one in self.suggestions[source].items())
-        found = [(item, classes[one.class_], one.score) for item, one in pairs if item is not None]
-        rows = [(item, c, np.nan if score is None else score) for item, c, score in found if c is not None]
-        items, numbers, scores = zip(*rows, strict=True) if rows else ((), (), ())
-        return Suggestions(source, np.array(items, np.int64), np.array(numbers, np.int64), np.array(scores))
+        found = [(item, classes[one.class_], one) for item, one in pairs if item is not None]
+        rows = [(item, c, one) for item, c, one in found if c is not None]
+        items, numbers = (np.array([row[j] for row in rows], np.int64) for j in (0, 1))
+        scores = np.array([np.nan if one.score is None else one.score for _, _, one in rows], float)
+        if not any(one.probs for _, _, one in rows):
+            return Suggestions(source, items, numbers, scores)
+        probs = np.zeros((len(rows), len(self.classes)), np.float32)
+        for row, (_, number, one) in enumerate(rows):
+            for each, p in zip(one.over or (number,), one.probs or (1.0,), strict=True):
+                now = classes[each]
+                if now is not None:
+                    probs[row, now] += p
+        return Suggestions(source, items, numbers, scores, probs)
 
     def suggestions_to(self, item: int) -> list[tuple[str, Suggestion]]:
         """Return (source, suggestion) pairs for one item, mapped to the current classes."""

@@ -359,6 +359,8 @@ class Suggestion(NamedTuple):
 
     class_: int
     score: float | None = None  # probability of the class by the source
+    over: tuple[int, ...] = ()  # classes that the source gave a probability,
+    probs: tuple[float, ...] = ()  # and the probability of each
 
 
 def most_probable(probabilities: Mapping[str, float]) -> tuple[str, float]:
@@ -368,13 +370,25 @@ def most_probable(probabilities: Mapping[str, float]) -> tuple[str, float]:
     return name, probabilities[name] / total if total > 0.0 else 0.0
 
 
-def suggested_fields(
-    said: Mapping[str, Suggestion],
-) -> tuple[list[str], list[int], list[float | None] | None]:
-    """Return items, classes and scores as fields of a `suggested` event."""
+def same_suggestion(one: Suggestion | None, other: Suggestion) -> bool:
+    """Return whether two suggestions say the same; classes of probability 0 need not be named."""
+    if one is None or one[:2] != other[:2]:
+        return False
+    given, said = (
+        {number: p for number, p in zip(each.over, each.probs, strict=True) if p} for each in (one, other)
+    )
+    return given == said
+
+
+def suggested_fields(said: Mapping[str, Suggestion]) -> dict[str, Any]:
+    """Return items, classes, scores and probabilities as fields of a `suggested` event."""
     scores = [one.score for one in said.values()]
-    scored = any(score is not None for score in scores)
-    return list(said), [one.class_ for one in said.values()], scores if scored else None
+    fields = {"items": list(said), "classes": [one.class_ for one in said.values()]}
+    over = sorted({number for one in said.values() for number in one.over})
+    known = [dict(zip(one.over, one.probs, strict=True)) for one in said.values()]
+    rows = [[given.get(number, 0.0) for number in over] if given else None for given in known]
+    scored = scores if any(score is not None for score in scores) else None
+    return fields | {"scores": scored, "over": over, "probabilities": rows if over else None}
 
 
 class Suggestions(NamedTuple):
@@ -384,6 +398,7 @@ class Suggestions(NamedTuple):
     items: np.ndarray  # (m,) positions in the pool, each once
     classes: np.ndarray  # (m,)
     scores: np.ndarray | None = None  # (m,) probability of the class by the source; nan where it gave none
+    probs: np.ndarray | None = None  # (m, k) probability of each class by the source
 
     def translated(self, to: Mapping[int, int], but: Collection[int] = ()) -> Suggestions:
         """Renumber the classes by `to`; drop classes missing from it, and items in `but`."""
@@ -391,7 +406,17 @@ class Suggestions(NamedTuple):
         classes = np.array([known[number] for number in self.classes.tolist()], np.int64)
         keep = (classes >= 0) & ~np.isin(self.items, list(but))
         scores = None if self.scores is None else self.scores[keep]
-        return Suggestions(self.source, self.items[keep], classes[keep], scores)
+        probs = None if self.probs is None else _moved(self.probs[keep], to)
+        return Suggestions(self.source, self.items[keep], classes[keep], scores, probs)
+
+
+def _moved(probs: np.ndarray, to: Mapping[int, int]) -> np.ndarray:
+    """Return probabilities (m, k) of renumbered classes; classes missing from `to` lose theirs."""
+    found = np.zeros((len(probs), max(to.values(), default=-1) + 1), probs.dtype)
+    for number, column in to.items():
+        if 0 <= number < probs.shape[1]:
+            found[:, column] += probs[:, number]
+    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-12))
 
 
 class Drawn(NamedTuple):

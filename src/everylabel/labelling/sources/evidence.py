@@ -1,0 +1,152 @@
+"""The sources' evidence about the class of an item, and predictions that combine it with the head.
+
+For an item x with suggestions s_j of sources j, theta_j the confusion matrix of j,
+    p(y | x, s) ~ p(y | x) prod_j theta_j[y, s_j]        if the sources beat the head, else p(y | x)
+A source that gives a probability v for each class counts as sum_s v[s] theta_j[y, s]. The sources beat the
+head if they alone predict more of people's labels, each left out of the confusion matrices and of the head.
+The product is right if head and sources err independently; but sources err where the head is unsure, and the
+head has learned from the suggestions already, so it pays for good sources only. Measured on digits, TREC-6,
+MPQA and DBpedia-14 (two draws, 25 labels), accuracy on items with suggestions less the better of suggestions
+and a head without them: this rule +10.4, +5.8 and 0 points for sources right in 60, 75 and 90 % of cases, the
+head alone +10.4, +6.0 and -1.1, the product always +.7, +1.3 and -.4, both raised to powers that were fitted
+to people's labels +7.3, +3.9 and +.2.
+
+A score compares one suggestion of a source with its others. The labels decide how informative scores are:
+    log odds of being right = a + b logit(score),     a, b fitted with the prior b ~ N(0, SLOPE^2)
+and the odds of the suggested class are multiplied by the item's odds relative to the source's mean.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from everylabel.core import Posterior
+from everylabel.core.leave_one_out import leave_one_out
+from everylabel.labelling.model.training import in_order
+from everylabel.labelling.sources.reliability import (
+    CHOSEN,
+    USELESS,
+    Confusion,
+    confusion,
+    count,
+    label_shares,
+)
+from everylabel.labelling.state.types import Suggestions
+
+FEW = 5  # labels in common below which a source is not measured but assumed
+AT_ITS_WORD = 0.5  # to be right this often beyond chance
+SLOPE = 0.5  # standard deviation of the prior on b
+FOLDS = 5  # folds of labels: confusion matrices are measured on the others
+EDGE = 0.01  # distance of scores from 0 and 1
+
+
+class Evidence(NamedTuple):
+    """log P(suggestions | class) of all items that have suggestions."""
+
+    items: np.ndarray  # (m,) ascending
+    logs: np.ndarray  # (m, k) float32
+    left_out: np.ndarray  # (n, k) of the labelled items, by sources measured without the label
+
+    def combined(self, items: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        """Return logits (n, k) of items, those with suggestions combined with the evidence."""
+        at = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
+        rows = np.flatnonzero(self.items[at] == items)
+        logs, found = self.logs[at[rows]], np.array(logits, np.float64)
+        found[rows, : logs.shape[1]] += logs
+        found[rows, logs.shape[1] :] += logs.mean(axis=1, keepdims=True)  # they say nothing of a new class
+        return found
+
+
+def measure(
+    suggestions: Suggestions,
+    labels: Mapping[int, int],
+    k: int,
+    drawn: Mapping[int, float] | None = None,
+    useless: float = USELESS,
+) -> Confusion:
+    """Return a source's confusion matrix, measured against people's labels (item -> column).
+
+    drawn : weights of items that were drawn at random; others count CHOSEN. None: all were drawn.
+    """
+    shares = label_shares(suggestions.classes, k)
+    known = [(i, labels[i]) for i in suggestions.items.tolist() if i in labels]
+    if len(known) < FEW:
+        return Confusion(AT_ITS_WORD * np.eye(k) + (1.0 - AT_ITS_WORD) * shares, USELESS)
+    both = np.isin(suggestions.items, [i for i, _ in known])
+    weights = np.array([1.0 if drawn is None else drawn.get(i, CHOSEN) for i, _ in known])
+    truth = np.array([y for _, y in known])
+    return confusion(count(truth, suggestions.classes[both], k, weights), shares, useless)
+
+
+def evidence_of(
+    items: np.ndarray,
+    sources: Sequence[Suggestions],
+    confusions: Mapping[str, Confusion],
+    labels: Mapping[int, int],
+    k: int,
+) -> np.ndarray:
+    """Return log P(suggestions | class) (m, k) of ascending items; zeros without suggestions."""
+    said = np.zeros((len(items), k))
+    for one in sources:
+        some = np.isin(one.items, items)
+        at, classes = np.searchsorted(items, one.items[some]), one.classes[some]
+        if one.probs is not None:
+            said[at] += np.log(confusions[one.source].mixed(one.probs[some]))
+            continue
+        said[at] += np.log(confusions[one.source].likelihood(classes))
+        said[at, classes] += _by_score(one, labels)[some]
+    return said
+
+
+def weigh(
+    posterior: Posterior,
+    labels: Mapping[int, int],
+    sources: Sequence[Suggestions],
+    confusions: Mapping[str, Confusion],
+    k: int,
+    drawn: Mapping[int, float] | None = None,
+) -> Evidence | None:
+    """Return the evidence of sources; None if the head alone predicts people's labels as well.
+
+    posterior : of the head, with the labels' data first (`teaching.posterior_of`)
+    drawn : as in `measure`
+    """
+    labelled, y = in_order(labels)
+    if not sources:
+        return None
+    said, fold = np.zeros((len(y), k)), np.arange(len(y)) % FOLDS
+    for b in range(FOLDS):
+        others = dict(zip(labelled[fold != b].tolist(), y[fold != b].tolist(), strict=True))
+        without = {one.source: measure(one, others, k, drawn) for one in sources}
+        said[fold == b] = evidence_of(labelled[fold == b], sources, without, others, k)
+    if len(y):
+        weights = np.array([1.0 if drawn is None else drawn.get(i, CHOSEN) for i in labelled.tolist()])
+        told = said.any(axis=1)  # has suggestions
+        head = np.asarray(leave_one_out(posterior))[: len(y), :k]
+        better = (said.argmax(axis=1) == y) * 1.0 - (head.argmax(axis=1) == y)
+        if weights[told] @ better[told] <= 0.0:
+            return None
+    items = np.unique(np.concatenate([one.items for one in sources]))
+    logs = evidence_of(items, sources, confusions, labels, k)
+    return Evidence(items, logs.astype(np.float32), said)
+
+
+def _by_score(one: Suggestions, labels: Mapping[int, int]) -> np.ndarray:
+    """Return log odds (m,) of the suggested classes by their scores, centred at 0; zeros without scores."""
+    if one.scores is None or np.isnan(one.scores).all():
+        return np.zeros(len(one.items))
+    given = np.clip(np.where(np.isnan(one.scores), np.nanmedian(one.scores), one.scores), EDGE, 1.0 - EDGE)
+    size = np.log(given / (1.0 - given))
+    size = (size - size.mean()) / max(float(size.std()), 1e-9)
+    known = np.flatnonzero(np.isin(one.items, list(labels)))
+    right = np.array([labels[int(i)] == c for i, c in zip(one.items[known], one.classes[known], strict=True)])
+    level = slope = 0.0
+    for _ in range(20):  # Newton's method for level and slope; ten steps are enough
+        p = 1.0 / (1.0 + np.exp(-(level + slope * size[known])))
+        bend = p * (1.0 - p)
+        rows = np.column_stack([np.ones(len(known)), size[known]])
+        hessian = (rows.T * bend) @ rows + np.diag([0.1, SLOPE**-2])
+        pull = rows.T @ (right - p) - np.array([0.1 * level, slope * SLOPE**-2])
+        level, slope = np.array([level, slope]) + np.linalg.solve(hessian, pull)
+    return np.asarray(slope * size)
