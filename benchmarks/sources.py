@@ -10,8 +10,12 @@
   `pool_gain` are `ours` less the better of the other two.
 - `intervals` : how often the stated accuracy of a source misses the truth, at 30 checks and at any time
   before.
+- `serving` : milliseconds from label to next over HTTP with 100,000 items, without and with a suggestion for
+  each.
 - `consensus` : accuracy of the classes of 500 items with answers of three people who are right in 70 to 95
-  %.
+  %; `head_...` is the test accuracy of a head trained on these classes.
+- `again` : test accuracy after 240 answers of such people, with one answer per item, with three, and with
+  more where the label is doubtful (`auto`); `right_...` is the accuracy of the labels.
 - `review` : planted errors among the first 100 proposals of 2,000 labels with 5 % errors, and how many are
   wrong as stated after 30 random checks and the first 100 proposals.
 
@@ -21,6 +25,8 @@ choice has seen DTD, CIFAR-10 and Clinc-150. Pools have POOL items, except for `
 
 import argparse
 import json
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,15 +34,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks.labels.sets import FILES, Data, load
+from benchmarks.serving import Client, label, server
+from benchmarks.serving import data as large
 from benchmarks.timing import report, write
 from everylabel.core import fit_map
 from everylabel.labelling.model.scaling import prepare
-from everylabel.labelling.sources.consensus import agree, combine, out_of_sample
+from everylabel.labelling.quality.assessment import left_out
+from everylabel.labelling.sources.consensus import agree, certainty, combine, doubtful, out_of_sample, settle
 from everylabel.labelling.sources.evidence import weigh
 from everylabel.labelling.sources.reliability import accuracy
 from everylabel.labelling.sources.review import number_wrong, review
 from everylabel.labelling.sources.teaching import posterior_of, teach
-from everylabel.labelling.state.types import Suggestions
+from everylabel.labelling.state.types import Answer, Suggestions, majority
 from everylabel.models.scaling import suited_precision
 
 OUT = Path("docs/results/sources.json")
@@ -46,7 +55,10 @@ GOOD, BAD = {"60": 0.6, "75": 0.75, "90": 0.9}, ("random", "one", "swapped", "sh
 LABELS = (25, 50, 100, 200)
 CHECKS, RUNS = 30, 5000
 VOTED, PEOPLE = 500, 3
+ANSWERS, SETTLED_EVERY = 240, 30  # answers of people in all, and between two estimates of their reliability
 ERRORS, PROPOSED = 0.05, 100
+WARM_UP, PACED, PAUSE = 20, 200, 0.5  # labels over HTTP, and seconds before each
+SENT = 5000  # suggestions in a request
 TOLERANCE = 1e-3  # of trainings that only have to classify
 
 
@@ -137,6 +149,33 @@ def intervals(runs: int = RUNS) -> dict[str, dict[str, float]]:
     return found
 
 
+def serving() -> dict[str, dict[str, float]]:
+    """Return milliseconds from label to next over HTTP, without and with a suggestion for each item."""
+    features, labels = large()
+    rng, found = np.random.default_rng(0), {}
+    said = np.where(rng.random(len(labels)) < 0.75, labels, rng.integers(labels.max() + 1, size=len(labels)))
+    for name in ("without", "with"):
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "features.npy"
+            np.save(source, features)
+            with server(source) as (port, _, _):
+                client = Client(port)
+                for start in range(0, len(said) if name == "with" else 0, SENT):
+                    rows = [{"item": str(i), "class": int(said[i])} for i in range(start, start + SENT)]
+                    client.ask("POST", "/api/suggestions", {"source": "llm", "suggestions": rows})
+                seconds = np.concatenate([_paced(client, labels) for _ in range(WARM_UP + PACED)])[WARM_UP:]
+        found[name] = {
+            "median_ms": 1e3 * float(np.median(seconds)), "p99_ms": 1e3 * float(np.quantile(seconds, 0.99))
+        }  # fmt: skip
+    ratio = found["with"]["p99_ms"] / found["without"]["p99_ms"]
+    return found | {"ratio": {"p99": ratio}}
+
+
+def _paced(client: Client, labels: np.ndarray) -> np.ndarray:
+    time.sleep(PAUSE)
+    return label(client, "first", 1, labels)
+
+
 def _holds(bounds: np.ndarray, truth: float) -> np.ndarray:
     return np.asarray((bounds[:, 0] <= truth) & (truth <= bounds[:, 1]))
 
@@ -157,7 +196,67 @@ def consensus(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
         "votes_only": lambda: combine(votes, sample.k).classes,
         "ours": lambda: agree(x, votes, sample.k).classes,
     }
-    yield {name: float(np.mean(rule() == y)) for name, rule in rules.items()}
+    found = {name: rule() for name, rule in rules.items()}
+    row = {name: float(np.mean(classes == y)) for name, classes in found.items()}
+    for name in ("majority", "ours"):
+        mean = fit_map(x, found[name], sample.k, suited_precision(sample.k), tol=TOLERANCE)
+        row[f"head_{name}"] = sample.accuracy(mean)
+    yield row
+
+
+def again(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield the test accuracy after ANSWERS answers by three people, and the share of them asked again."""
+    rng, n = np.random.default_rng([seed, 5]), len(sample.y)
+    items = np.arange(n)
+    skill = rng.uniform(0.7, 0.95, PEOPLE)
+    said = [np.where(rng.random(n) < p, sample.y, sample.mistaken(items, rng)) for p in skill]
+    order = rng.permutation(n).tolist()
+    row: dict[str, Any] = {}
+    for per_item in (1, 3, "auto"):
+        answers: dict[int, list[Answer]] = {}
+        turn, worth, new = 0, list[int](), iter(order)
+        for turn in range(ANSWERS):
+            person = turn % PEOPLE
+            if per_item == "auto" and turn and turn % SETTLED_EVERY == 0:
+                worth = doubtful(_certainty(sample, answers))
+            free = [i for i in worth if all(a.person != str(person) for a in answers[i])]
+            if per_item == 3 and turn % 3:
+                item = list(answers)[-1]
+            elif free:
+                item = free[0]
+                worth.remove(item)
+            else:
+                item = next(new)
+            answers.setdefault(item, []).append(Answer(turn, str(person), int(said[person][item])))
+        labels, _ = _learned(sample, answers)
+        idx = np.array(sorted(labels))
+        mean = fit_map(
+            sample.x[idx],
+            np.array([labels[i] for i in idx.tolist()]),
+            sample.k,
+            suited_precision(sample.k),
+            tol=TOLERANCE,
+        )
+        row[f"per_item_{per_item}"] = sample.accuracy(mean)
+        row[f"right_{per_item}"] = float(np.mean([labels[i] == sample.y[i] for i in labels]))
+    row["asked_again"] = 1.0 - len(answers) / ANSWERS
+    yield row
+
+
+def _learned(sample: Sample, answers: dict[int, list[Answer]]) -> tuple[dict[int, int], dict[int, float]]:
+    """Return the labels that the model is trained on, and the certainty of those by consensus."""
+    found = {i: majority([a.value for a in given]) for i, given in answers.items()}
+    labels = {i: value for i, value in found.items() if isinstance(value, int)}
+    agreed = settle(sample.x, answers)
+    labels |= {i: one.label for i, one in agreed.items()}
+    return labels, {i: one.probability for i, one in agreed.items()}
+
+
+def _certainty(sample: Sample, answers: dict[int, list[Answer]]) -> dict[int, float]:
+    """Return the probability that each label is right, as the page knows it."""
+    labels, agreed = _learned(sample, answers)
+    alone = left_out(sample.x, labels, range(sample.k), None, {})
+    return certainty({i: verdict.own for i, verdict in alone.items()}, sample.k) | agreed
 
 
 def _crowd_kit(name: str, votes: np.ndarray, **options: Any) -> np.ndarray:
@@ -212,8 +311,10 @@ def reviewed(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
 
 
 PARTS: dict[str, Callable[[Sample, int], Iterator[dict[str, Any]]]] = {
-    "heads": heads, "consensus": consensus, "review": reviewed
+    "heads": heads, "consensus": consensus, "again": again, "review": reviewed
 }  # fmt: skip
+
+ALONE: dict[str, Callable[[], dict[str, dict[str, float]]]] = {"intervals": intervals, "serving": serving}
 
 
 def main() -> None:
@@ -223,7 +324,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the features")
     parser.add_argument("--sets", nargs="+", default=list(REPORTED), choices=list(FILES))
     parser.add_argument("--repetitions", type=int, default=10)
-    parser.add_argument("--parts", nargs="+", default=["intervals", *PARTS], choices=["intervals", *PARTS])
+    parser.add_argument("--parts", nargs="+", default=[*ALONE, *PARTS], choices=[*ALONE, *PARTS])
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--rows", type=Path, help="file of all repetitions, to which this run appends")
     given = parser.parse_args()
@@ -247,8 +348,7 @@ def main() -> None:
                     with given.rows.open("a") as file:
                         file.writelines(json.dumps(row) + "\n" for row in new)
     results: dict[str, Any] = {part: summary(rows, part) for part in PARTS if part in given.parts}
-    if "intervals" in given.parts:
-        results["intervals"] = intervals()
+    results |= {part: ALONE[part]() for part in ALONE if part in given.parts}
     before = json.loads(given.out.read_text()) if given.out.exists() else {}
     write(given.out, before | results, measures=("labelling/sources", "core"), parts=list(results))
     show(results)

@@ -269,6 +269,7 @@ CORE = [
     Mutant("labelling/sources/evidence.py", "found[rows, : logs.shape[1]] += logs", "pass", "labelling/test_sources.py"),
     Mutant("labelling/sources/reliability.py", "probs @ self.theta.T[", "probs @ self.theta[", "labelling/test_sources.py"),
     Mutant("labelling/sources/consensus.py", "logs[rows] += np.log(", "logs[rows] -= np.log(", "labelling/test_sources.py"),
+    Mutant("labelling/sources/consensus.py", "0.5 / max(float(np.mean(list(", "1.0 * max(float(np.mean(list(", "labelling/test_consensus.py"),
     Mutant("labelling/sources/review.py", "np.floor(n * (1.0 - share.high))", "np.floor(n * (1.0 - share.low))", "labelling/test_sources.py"),
     Mutant("core/training.py", "(labels[:, -k:] if k == 1 else labels)", "(labels[:, :k] if k == 1 else labels)", "core/test_training.py"),
     Mutant("labelling/state/state.py", "or entry.item in self.left)", ")", "labelling/test_state.py"),

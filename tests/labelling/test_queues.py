@@ -89,7 +89,7 @@ def test_disputed_and_cannot_tell() -> None:
 
 def test_agreement_of_people_and_sources_is_that_of_the_whole_formula(tmp_path: Path) -> None:
     from everylabel.labelling import progress
-    from everylabel.labelling.service import suggest
+    from everylabel.labelling.service import Said, suggest
     from everylabel.labelling.state.types import Agreement
     from tests.labelling.desks import IDS
 
@@ -107,7 +107,7 @@ def test_agreement_of_people_and_sources_is_that_of_the_whole_formula(tmp_path: 
         for i, (a, b) in enumerate([(0, 0), (1, 2), (3, 3)]):
             made.label("Ann", IDS[i], a).result()
             made.label("Ben", IDS[i], b).result()
-        suggest(made, "me", "llm", [(IDS[1], 1, None), (IDS[9], 1, None)]).result()
+        suggest(made, "me", "llm", [Said(IDS[1], 1), Said(IDS[9], 1)]).result()
         told = made.views.sources().result()
     assert [(each["name"], each["agree"], each["shared"]) for each in told["people"]] == [
         ("Ann", 2, 3),

@@ -76,9 +76,12 @@ def test_probabilities_of_classes_follow_merges_and_removals() -> None:
     np.testing.assert_allclose(probs, [[0.5, 0.2, 0.3], [0.0, 1.0, 0.0]])
     apply(state, Event(3, 0.0, "me", events.Remove(1, into=0)))
     moved = state.suggested()[0].translated({0: 1, 2: 0}).probs
+    assert moved is not None
     np.testing.assert_allclose(moved, [[0.3, 0.7], [0.0, 1.0]], rtol=1e-6)
     apply(state, Event(4, 0.0, "me", events.Remove(2)))
-    np.testing.assert_allclose(state.suggested()[0].translated({0: 0}).probs, [[1.0], [1.0]])
+    left = state.suggested()[0].translated({0: 0}).probs
+    assert left is not None
+    np.testing.assert_allclose(left, [[1.0], [1.0]])
     again = decode(encode(state))
     assert again.suggestions == state.suggestions
 
@@ -253,15 +256,12 @@ def test_an_import_again_writes_only_what_is_new(tmp_path: Path) -> None:
 def test_sent_suggestions_are_all_taken_or_none_with_a_reason(tmp_path: Path) -> None:
     with service(tmp_path / "log.sqlite") as made:
         before = fingerprint(made)
-        for said, message in {
-            (
-                Said(IDS[0], "0"),
-                Said("x", "0"),
-                Said("y", "0"),
-            ): r"2 items are not in this project: x, y;",
-            (Said(IDS[0], "ten"), Said(IDS[1], 3)): r"1 class is not .*: ten; .*\"add_classes\": true",
-            (Said(IDS[0], 99),): r"class is 99",
-        }.items():
+        cases: list[tuple[list[Said], str]] = [
+            ([Said(IDS[0], "0"), Said("x", "0"), Said("y", "0")], r"2 items are not in this project: x, y;"),
+            ([Said(IDS[0], "ten"), Said(IDS[1], 3)], r"1 class is not .*: ten; .*\"add_classes\": true"),
+            ([Said(IDS[0], 99)], r"class is 99"),
+        ]
+        for said, message in cases:
             with pytest.raises(Refused, match=message):
                 suggest(made, "me", "llm", said).result()
         assert fingerprint(made) == before

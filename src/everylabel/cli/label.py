@@ -98,7 +98,8 @@ def label(
     ] = False,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     annotators_per_item: Annotated[
-        int | None, typer.Option(min=1, help="Number of people who answer each item.")
+        str | None,
+        typer.Option(help="Number of people who answer each item; auto: more where the label is doubtful."),
     ] = None,
     check_every: options.CheckEvery = None,
     test: Annotated[

@@ -112,6 +112,8 @@ class Learning:
 
         Those without one choice of the configuration, or about a task outside the pool, are left out.
         """
+        if self.state.multi_label:
+            return 0
         known, control = self.configuration.classes, self.configuration.control
         found: dict[str, list[Said]] = {}
         for one in predictions:

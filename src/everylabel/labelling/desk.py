@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import groupby
 from pathlib import Path
@@ -23,12 +23,13 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.learner import Learner, Mean
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import ClassNames, TrainingSet
-from everylabel.labelling.next_item import Due, LeaseClock, due, left_over
+from everylabel.labelling.next_item import Due, LeaseClock, can_have, due, left_over
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment
+from everylabel.labelling.sources.consensus import Settled, certainty, doubtful
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
-from everylabel.labelling.state.types import FREE, REVIEW, Place, Refused
+from everylabel.labelling.state.types import CANNOT_TELL, FREE, REVIEW, Place, Refused
 from everylabel.log import events
 from everylabel.log.events import Body, Event, Out, Release
 from everylabel.models.scaling import Scaling
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 64  # maximum number of requests in one round
 TICK = 1.0  # seconds between checks for expired leases
 QUESTION = "question"  # chose an item for a yes / no question, in place of a strategy
+MOST_ANSWERS = 5  # to one item, if doubtful labels are asked again
 QUIET = 10.0  # seconds without such checks after a failed commit
 RETRAINED_UP_TO = 10**7  # rows d k: up to this size the model learns changed class names at once
 
@@ -112,6 +114,8 @@ class Desk:
         self.assessment: Assessment | None = None  # the latest estimate of the model's accuracy
         self.learned = threading.Event()  # set when labels, names or items arrived since the last training
         self.rounds = 0  # number of rounds so far; nothing changes between two replies of one round
+        self.consensus: Mapping[int, Settled] = {}  # on items with several answers, at the last training
+        self._doubtful: tuple[Assessment | None, list[int]] = None, []  # labels worth another answer
         self._places: dict[int, Place] = {}  # places of all items that are not free
         self._touched: dict[int, None] = {}  # items whose place may have changed in this round
         self._fresh: list[Event] = []
@@ -260,6 +264,40 @@ class Desk:
         before.close()
         self.learned.set()
 
+    def take_consensus(self, found: Mapping[int, Settled]) -> None:
+        """Train on the consensus where several people answered; call on the desk's thread."""
+        self.consensus = found
+        changed = (i for i in {*found, *self._places} if self._place(i) != self._places.get(i, FREE))
+        self._touched |= dict.fromkeys(changed)
+
+    def _place(self, item: int) -> Place:
+        """Return an item's place; its label is the consensus, if several people answered and none since."""
+        place, agreed = self.state.place(item), self._standing(item)
+        if agreed is None or place.label is None or agreed.label not in self.state.columns:
+            return place
+        return place._replace(label=agreed.label)
+
+    def _standing(self, item: int) -> Settled | None:
+        """Return the consensus on an item, unless its answers have changed since."""
+        agreed = self.consensus.get(item)
+        if agreed is None:
+            return None
+        given = [a.value for a in self.state.answers.get(item, ()) if a.value != CANNOT_TELL]
+        return agreed if sorted(given) == agreed.values else None
+
+    def _again(self, person: str) -> Due | None:
+        """Return an answered item for another answer, if that is worth more than a label of a new item."""
+        if not self.state.asks_again or self.assessment is None:
+            return None
+        if self._doubtful[0] is not self.assessment:
+            own = {i: verdict.own for i, verdict in self.assessment.left_out.items()}
+            alone = certainty(own, len(self.state.columns))
+            agreed = {i: one.probability for i, one in self.consensus.items()}
+            self._doubtful = self.assessment, doubtful(alone | agreed)
+        here = (i for i in self._doubtful[1] if len(self.state.answers.get(i, ())) < MOST_ANSWERS)
+        item = next((i for i in here if i in self.state.labels and can_have(self.state, i, person)), None)
+        return None if item is None else Due(item, "second")
+
     def label_set(self) -> LabelSet:
         """Return a copy of all labels; call on the desk's thread."""
         return LabelSet.of(self.state, self.names.vectors(self.state), self.generation is not None)
@@ -280,7 +318,7 @@ class Desk:
         if before is not None:
             mean = before.columns, np.asarray(before.pool.posterior.mean)
         self.state = state
-        self._places = {item: state.place(item) for item in state.placed()}
+        self._places = {item: self._place(item) for item in state.placed()}
         self.learner = Learner(self.rows, state.ids, self._quick_training_set(), mean=mean)
         if before is not None:
             self.learner.thresholds = before.thresholds
@@ -295,7 +333,7 @@ class Desk:
     def _learn(self) -> None:
         """Update the model with the places of items that changed in this round."""
         state, names = self.state, self.names.vectors(self.state)
-        changed, self._touched = {item: state.place(item) for item in self._touched}, {}
+        changed, self._touched = {item: self._place(item) for item in self._touched}, {}
         for item, place in changed.items():
             if place == FREE:
                 self._places.pop(item, None)
@@ -429,7 +467,7 @@ class Desk:
         waiting: list[str] = []
         for person in asking:
             count = self.state.handed + len(waiting) + 1
-            found = due(self.state, self.learner, person, count, rng)
+            found = due(self.state, self.learner, person, count, rng) or self._again(person)
             by, asked = "", self.state.multi_label and self.state.labels and person in self.questions
             if found is None and asked:
                 item, by = self.learner.pick_question(rng), QUESTION

@@ -47,12 +47,11 @@ def due(state: State, learner: Learner, person: str, count: int, rng: np.random.
 
 def left_over(state: State, person: str) -> int | None:
     """Return a skipped item when nothing else is left: other people's first, the oldest first."""
-    wanted = state.settings["annotators_per_item"]
     left = [
         item
         for item in state.skipped
         if item not in state.holder
-        and len(state.answers.get(item, [])) < wanted
+        and len(state.answers.get(item, [])) < state.wanted
         and state.answer_of(item, person) is None
         and (item not in state.test or _tests(state, person))
     ]
@@ -61,26 +60,26 @@ def left_over(state: State, person: str) -> int | None:
 
 def _changed(state: State, person: str) -> int | None:
     """Return an item whose content changed since it was answered."""
-    return next((item for item in state.set_aside() if _can_have(state, item, person)), None)
+    return next((item for item in state.set_aside() if can_have(state, item, person)), None)
 
 
 def _second(state: State, person: str) -> int | None:
     """Return an item that needs another person's answer."""
     if state.not_wanted[person] >= len(state.wanting):
         return None
-    return next((item for item in state.wanting if _can_have(state, item, person)), None)
+    return next((item for item in state.wanting if can_have(state, item, person)), None)
 
 
 def _test(state: State, person: str) -> int | None:
     """Return a test item without an answer, if this person labels test items."""
     free = (item for item in state.test if item not in state.answers and _tests(state, person))
-    return next((item for item in free if _can_have(state, item, person)), None)
+    return next((item for item in free if can_have(state, item, person)), None)
 
 
 def _audit(state: State, person: str) -> int | None:
     """Return an auto-labelled or proposed item that nobody has confirmed yet."""
     free = (item for item in state.audits if item not in state.answers)
-    return next((item for item in chain(free, to_confirm(state)) if _can_have(state, item, person)), None)
+    return next((item for item in chain(free, to_confirm(state)) if can_have(state, item, person)), None)
 
 
 WAITING = {"changed": _changed, "second": _second, "test": _test, "audit": _audit}  # the most urgent first
@@ -91,7 +90,8 @@ def _tests(state: State, person: str) -> bool:
     return state.settings["tester"] in ("", person)
 
 
-def _can_have(state: State, item: int, person: str) -> bool:
+def can_have(state: State, item: int, person: str) -> bool:
+    """Return whether a person can get an item: nobody has it now, and they did not answer or skip it."""
     known = state.answer_of(item, person) is not None or item in state.left
     return not (known or item in state.holder or state.was_skipped(item, person))
 

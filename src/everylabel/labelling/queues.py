@@ -27,7 +27,7 @@ from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.quality.assessment import CrossFitted, LeftOut, left_out
 from everylabel.labelling.quality.multi_label import suspect_sets
 from everylabel.labelling.quality.suspects import LIKELY
-from everylabel.labelling.sources.consensus import ABSENT, agree
+from everylabel.labelling.sources.consensus import settle
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
     NONE,
@@ -48,7 +48,6 @@ OTHERS = 2  # items with another label that are shown beside a suspect one
 OF_ALL = ("between", "predicted", "more", "like")  # queues that scan all items
 COPY = 0.85  # cosine similarity from which two items are near copies
 SURE = 0.95  # probability from which near copies are offered; see the module's head
-KNOWN = 20  # items with several answers needed to estimate people's reliability
 AGREED = 0.8  # consensus probability of a label below which it is disputed
 MOST = 25  # near copies shown beside an item: a person can check this many, each with a letter
 
@@ -212,23 +211,10 @@ def _disputed(look: Look, asked: Asked) -> list[Found]:
 def label_consensus(look: Look, several: Mapping[int, Sequence[Answer]]) -> dict[int, float]:
     """Return each label's probability, given all answers and a model that was not trained on the item.
 
-    Fewer than KNOWN items with several answers say too little about people's reliability: none is returned.
-
     several : answers to items with two or more of them
     """
-    said = {i: {a.person: a.value for a in given} for i, given in several.items()}
-    items = [i for i in said if look.labels.get(i) in said[i].values()]
-    classes = sorted({value for i in items for value in said[i].values()})
-    if len(classes) < 2 or len(items) < KNOWN:
-        return {}
-    people = sorted({person for i in items for person in said[i]})
-    column = {value: j for j, value in enumerate(classes)}
-    votes = np.full((len(items), len(people)), ABSENT)
-    for row, i in enumerate(items):
-        for person, value in said[i].items():
-            votes[row, people.index(person)] = column[value]
-    probs = agree(np.asarray(look.features[np.array(items)]), votes, len(classes)).probs
-    return {i: float(probs[row, column[look.labels[i]]]) for row, i in enumerate(items)}
+    known = {i: given for i, given in several.items() if look.labels.get(i) in {a.value for a in given}}
+    return {i: one.probs[look.labels[i]] for i, one in settle(look.features, known).items()}
 
 
 def _cannot_tell(look: Look, asked: Asked) -> list[Found]:

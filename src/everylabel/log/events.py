@@ -110,7 +110,7 @@ class Settings(_Kind, frozen=True, tag="settings"):
 
     strategy: str | None = None
     check_every: int | None = None
-    annotators_per_item: int | None = None
+    annotators_per_item: int | str | None = None  # or "auto"
     lease_seconds: int | float | None = None
     names: bool | None = None  # whether class names teach the model
     network: str | None = None  # auto, on or frozen: whether the encoder is fine-tuned

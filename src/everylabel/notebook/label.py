@@ -52,7 +52,7 @@ def label(
     names_prior: bool | None = None,
     network: str | None = None,
     check_every: int | None = None,
-    annotators_per_item: int | None = None,
+    annotators_per_item: int | str | None = None,
     lease_seconds: int | None = None,
     test: int | str | None = None,
     tester: str | None = None,

@@ -19,7 +19,7 @@ from everylabel.core.errors import EverylabelError, MissingExtra
 from everylabel.data.classes import ClassList, column_list
 from everylabel.data.label_lists import SEPARATOR
 from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.state.types import REVIEW
+from everylabel.labelling.state.types import AUTO, REVIEW
 from everylabel.labelling.views import OFFERED, STRATEGIES
 from everylabel.projects.arrivals import read_watched
 from everylabel.projects.labelled import check_labelled, joined_before
@@ -88,7 +88,7 @@ class LabelOptions:
     names_prior: bool | None = None
     network: str | None = None
     check_every: int | None = None
-    annotators_per_item: int | None = None
+    annotators_per_item: int | str | None = None
     lease_seconds: int | None = None
     tester: str | None = None
     test: str | None = None
@@ -211,6 +211,18 @@ def _whole(name: str, least: int, most: int | None = None) -> Callable[[Any], in
     return check
 
 
+def _annotators(value: Any) -> int | str:
+    if value == AUTO:
+        return AUTO
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not whole or number < 1:
+        raise EverylabelError(
+            f"--annotators-per-item is {value!r:.80}; expected a whole number of at least 1, or {AUTO!r}"
+        )
+    return int(number)
+
+
 def _switch(name: str) -> Callable[[Any], bool]:
     def check(value: Any) -> bool:
         if not isinstance(value, bool | np.bool_):
@@ -238,7 +250,7 @@ def _person(value: Any) -> str:
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "strategy": _strategy,
     "check_every": _whole("--check-every", 0, MOST_CHECKS),
-    "annotators_per_item": _whole("--annotators-per-item", 1),
+    "annotators_per_item": _annotators,
     "lease_seconds": _whole("--lease-seconds", 1),
     "names_prior": _switch("--names-prior"),
     "network": _network,

@@ -18,10 +18,11 @@ from everylabel.data.readers.columns import NO_IDS
 from everylabel.data.readers.rows import column_names
 from everylabel.labelling.model.scaling import Prepared, prepare
 from everylabel.labelling.model.training import teaching_names, train, train_with_none
+from everylabel.labelling.sources.consensus import settle
 from everylabel.labelling.sources.evidence import Evidence
 from everylabel.labelling.sources.teaching import train_with_suggestions
 from everylabel.labelling.state.state import LabelSet
-from everylabel.labelling.state.types import Refused
+from everylabel.labelling.state.types import NONE, Refused
 from everylabel.models.embedding.embed import Embedder
 from everylabel.models.names import NameRows
 from everylabel.models.thresholds import thresholds_of
@@ -54,6 +55,8 @@ def trained_with_evidence(prepared: Prepared, label_set: LabelSet) -> tuple[Post
     if not (label_set.labels or names is not None or label_set.suggestions):
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
     labels, none, k = label_set.labels, label_set.none, len(label_set.classes)
+    if not label_set.multi_label:
+        labels = labels | _settled(prepared, label_set)
     if label_set.multi_label:
         return train(prepared.features, labels, k, names, multi_label=True), None
     if label_set.suggestions:
@@ -81,6 +84,14 @@ def classifier_of(prepared: Prepared, label_set: LabelSet) -> "LaplaceClassifier
     limits = thresholds_of(posterior, prepared.features)
     told = {} if limits is None else {"thresholds": limits.tolist()}
     return as_classifier(posterior, prepared.scaling, label_set.classes, **told)
+
+
+def _settled(prepared: Prepared, label_set: LabelSet) -> dict[int, int]:
+    """Return the consensus on items with several answers, which the model is trained on."""
+    known = {*label_set.labels, *label_set.none}
+    answers = {i: given for i, given in label_set.answers.items() if i in known}
+    found = settle(prepared.features, answers, label_set.final)
+    return {i: one.label for i, one in found.items() if i in label_set.labels and one.label != NONE}
 
 
 def names_that_teach(prepared: Prepared, label_set: LabelSet) -> NameRows | None:

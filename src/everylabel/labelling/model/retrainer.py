@@ -26,7 +26,8 @@ from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment, Evidence, assess
 from everylabel.labelling.quality.multi_label import assess_sets
 from everylabel.labelling.snapshot import Snapshots
-from everylabel.labelling.state.types import Check, Place
+from everylabel.labelling.sources.consensus import KNOWN, settle
+from everylabel.labelling.state.types import Answer, Check, Place
 from everylabel.selection.pool import Pool, Where
 from everylabel.selection.pool.features import LARGE, compile_products
 from everylabel.selection.threads import SMALL
@@ -117,6 +118,7 @@ def retrain(desk: Desk) -> None:
         )
         return desk.training_set(), state.standing_checks(), evidence, desk.learner, desk.rows
 
+    _settle(desk)
     training, checks, evidence, now, rows = desk.read(look).result()
     labels = training.labels()
     stale = rows.scale_is_stale(now.scaled_on, training.n_items)
@@ -136,6 +138,29 @@ def retrain(desk: Desk) -> None:
         evidence = evidence._replace(drawn=check_weights(checks))
         found = assess_sets if training.multi_label else assess
         _note(desk, found(training, trained, learner, evidence))
+
+
+def _settle(desk: Desk) -> None:
+    """Find the consensus on answered items, if people's reliability can be estimated, and train on it."""
+
+    def look() -> tuple[dict[int, list[Answer]], list[int], Any] | None:
+        state, pool = desk.state, desk.learner.pool
+        if state.multi_label or not pool.can_scan or state.agreement.items < KNOWN:
+            return None
+        answers = {i: list(state.answers[i]) for i in state.labels if i in state.answers}
+        return answers, state.adjudicated(), pool.features
+
+    found = desk.read(look).result()
+    if found is None:
+        return
+    answers, final, features = found
+    settled = settle(features, answers, final)
+
+    def take() -> Finish:
+        desk.take_consensus(settled)
+        return lambda: None
+
+    desk.submit(take).result()
 
 
 def _taken_over(desk: Desk, learner: Learner) -> Finish:

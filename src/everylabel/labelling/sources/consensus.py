@@ -6,11 +6,12 @@ n items, J answerers (people or agents), k classes; v_ij the answer of j to item
 alternately until q converges (Dawid and Skene 1979, with the prior of `reliability`, under which one
 parameter per person is enough at first; Raykar et al. 2010 with p). The head is trained on q as soft targets
 and predicts each item from the other folds, so that an answer does not confirm itself. Items whose truth is
-known (an adjudicator's answer) have q = e_y throughout. Measured (`benchmarks/sources.py`) against majority,
+known (an adjudicator's answer) have q = e_y throughout. The model is trained on the most probable class of
+items with several answers (`settle`). Measured (`benchmarks/sources.py`) against majority,
 crowd-kit's Dawid-Skene and CROWDLAB.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,12 +19,16 @@ import numpy as np
 from everylabel.core import fit_map
 from everylabel.core.arrays import log_softmax, softmax
 from everylabel.labelling.sources.reliability import Confusion, confusion, count, label_shares
+from everylabel.labelling.state.types import CANNOT_TELL, Answer
 from everylabel.models.scaling import suited_precision
+from everylabel.selection.pool.features import Scaled
 
 ABSENT = -1
+KNOWN = 20  # items with several answers needed to estimate people's reliability
 UNLIKELY = 0.01  # prior probability that an answerer is useless: people are assumed to be careful
 FOLDS, PASSES = 5, 2  # folds of the head, and how often it is retrained on the consensus so far
 ROUNDS, SETTLED = 50, 1e-4  # maximum number of EM rounds; mean change of q at which they end
+CAREFUL = 0.9  # probability that an answer is right, at first
 CLASSIFIES = 1e-3  # tolerance of training that is good enough to classify
 
 
@@ -36,6 +41,15 @@ class Consensus(NamedTuple):
     @property
     def classes(self) -> np.ndarray:
         return np.asarray(self.probs.argmax(axis=1))
+
+
+class Settled(NamedTuple):
+    """The consensus on one item."""
+
+    label: int  # the most probable class
+    probability: float
+    values: list[int]  # answers that it rests on, sorted
+    probs: Mapping[int, float]  # of each class
 
 
 def combine(
@@ -74,6 +88,76 @@ def agree(
     for _ in range(PASSES):
         found = combine(votes, k, out_of_sample(features, found.probs, k), truth)
     return found
+
+
+def settle(
+    features: "np.ndarray | Scaled", answers: Mapping[int, Sequence[Answer]], final: Collection[int] = ()
+) -> dict[int, Settled]:
+    """Return the most probable class of items with several answers, given all answers and the features.
+
+    A single answer would only confirm itself. Fewer than KNOWN items with several answers say too little
+    about people's reliability: none is returned.
+
+    answers : to each item; "cannot tell" does not count
+    final : items whose last answer is an adjudicator's
+    """
+    named = {i: [a for a in given if a.value != CANNOT_TELL] for i, given in answers.items()}
+    said = {i: {a.person: a.value for a in some if isinstance(a.value, int)} for i, some in named.items()}
+    items = [i for i in sorted(said) if len(said[i]) > 1]
+    classes = sorted({value for i in items for value in said[i].values()})
+    if len(classes) < 2 or len(items) < KNOWN:
+        return {}
+    people = sorted({person for i in items for person in said[i]})
+    column, place = ({value: j for j, value in enumerate(some)} for some in (classes, people))
+    votes = np.full((len(items), len(people)), ABSENT)
+    for row, i in enumerate(items):
+        for person, value in said[i].items():
+            votes[row, place[person]] = column[value]
+    truth = {row: column[list(said[i].values())[-1]] for row, i in enumerate(items) if i in final}
+    probs = agree(np.asarray(features[np.array(items)]), votes, len(classes), truth).probs
+    best = probs.argmax(axis=1)
+    return {
+        i: Settled(
+            classes[best[row]],
+            float(probs[row, best[row]]),
+            sorted(said[i].values()),
+            dict(zip(classes, probs[row].tolist(), strict=True)),
+        )
+        for row, i in enumerate(items)
+    }
+
+
+def certainty(left_out: Mapping[int, float], k: int) -> dict[int, float]:
+    """Return the probability q that each label is right, from a model that was trained without it.
+
+    With answers that are right with probability a, and wrong answers that name any other class,
+        q = p a / (p a + (1 - p) (1 - a) / (k - 1)),      a = mean of q
+    alternately (EM with one parameter).
+
+    left_out : probability p of each item's label by the model without that label
+    """
+    p, a = np.array(list(left_out.values())), CAREFUL
+    q = p
+    for _ in range(ROUNDS):
+        right, wrong = a * p, (1.0 - a) * (1.0 - p) / max(k - 1, 1)
+        q = right / np.maximum(right + wrong, 1e-12)
+        a = float(np.clip(q.mean(), 0.5, 0.99)) if len(q) else a
+    return dict(zip(left_out, q.tolist(), strict=True))
+
+
+def doubtful(certainty: Mapping[int, float]) -> list[int]:
+    """Return items about which another answer is worth more than a label of a new item, best first.
+
+    An answer is right with probability a, the mean of q. A wrong label harms about as much as a right one
+    helps: a new item brings a - (1 - a), another answer 2 (1 - q) a, as it turns a wrong label into a right
+    one. The second is larger if q < 1 / (2 a).
+
+    certainty : probability q that the label of an answered item is right
+    """
+    if not certainty:
+        return []
+    least = 0.5 / max(float(np.mean(list(certainty.values()))), 0.5)
+    return sorted((i for i, q in certainty.items() if q < least), key=lambda i: certainty[i])
 
 
 def out_of_sample(features: np.ndarray, targets: np.ndarray, k: int, folds: int = FOLDS) -> np.ndarray:

@@ -87,7 +87,7 @@ def count(state: State, item: int, sign: int) -> None:
             state.class_agreement.setdefault(number, Agreement()).add(said, sign)
         if len(values) > 1 and is_tied(values):
             _mark(state.disputed, item, sign)
-    if 0 < len(answers) < state.settings["annotators_per_item"]:
+    if 0 < len(answers) < state.wanted:
         for answer in answers:
             state.not_wanted[answer.person] += sign
         _mark(state.wanting, item, sign)

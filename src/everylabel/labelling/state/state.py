@@ -18,6 +18,7 @@ import numpy as np
 from everylabel.data.items import IdList, Numbered
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.state.types import (
+    AUTO,
     CANNOT_TELL,
     DEFAULTS,
     FREE,
@@ -203,6 +204,16 @@ class State:
         """Return this person's own answer to an item."""
         own = [answer.value for answer in self.answers.get(item, []) if answer.person == person]
         return own[-1] if own else None
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether people are asked again about items whose label is doubtful."""
+        return bool(self.settings["annotators_per_item"] == AUTO)
+
+    @property
+    def wanted(self) -> int:
+        """The number of people who answer each item."""
+        return 1 if self.asks_again else int(self.settings["annotators_per_item"])
 
     @property
     def multi_label(self) -> bool:
@@ -408,6 +419,7 @@ class LabelSet(NamedTuple):
     drawn: Mapping[int, float] | None = None  # weights of labelled items that were drawn at random
     given: Mapping[int, int] = MappingProxyType({})  # labels that people review
     multi_label: bool = False
+    final: frozenset[int] = frozenset()  # items with an adjudicator's answer
 
     @classmethod
     def of(cls, state: State, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
@@ -442,7 +454,8 @@ class LabelSet(NamedTuple):
         reviewed = {
             i: c for one in whole for i, c in zip(one.items.tolist(), one.classes.tolist(), strict=True)
         }
-        more = state.generation, suggestions, drawn, reviewed, state.multi_label
+        final = frozenset(state.adjudicated())
+        more = state.generation, suggestions, drawn, reviewed, state.multi_label, final
         return cls(*given, gone, list(state.left), trust_names, *more)
 
     def seen_from(self, ids: Sequence[str]) -> LabelSet:
@@ -470,6 +483,7 @@ class LabelSet(NamedTuple):
             suggestions=[one._replace(items=np.array(to, np.int64)[one.items]) for one in self.suggestions],
             drawn={to[item]: weight for item, weight in (self.drawn or {}).items()},
             given={to[item]: label for item, label in self.given.items()},
+            final=frozenset(to[item] for item in self.final),
         )
 
 

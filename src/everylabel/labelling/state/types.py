@@ -26,13 +26,14 @@ from everylabel.selection.strategies import DEFAULT
 DEFAULTS: dict[str, Any] = {
     "strategy": DEFAULT,
     "check_every": 10,  # one item in ten is drawn at random and scored before the model learns it
-    "annotators_per_item": 1,
+    "annotators_per_item": 1,  # or AUTO
     "lease_seconds": 600,
     "names": True,  # class names teach, if the encoder can embed words
     "network": "auto",  # the encoder is fine-tuned if possible
     "tester": "",  # the person who labels the test set; "": everybody
     "multi_label": False,  # each item has exactly one class
 }
+AUTO = "auto"  # as many answers to an item as its label needs
 CANNOT_TELL = -1
 NONE = -2  # none of the classes: for the model a class of its own, which is neither shown nor exported
 GIVEN = "given"  # the source of labels that people review
