@@ -34,7 +34,7 @@ def _confirm(made: Service, reply: dict[str, Any], wrong: tuple[int, ...] = ()) 
     while reply["next"]["reason"] == "audit":
         assert reply["next"]["probabilities"] is None  # nobody is told what the model says
         item = reply["next"]["item"]["id"]
-        said = made.state.proposals[made.state.position[item]][0]
+        said: Any = made.state.proposals[made.state.position[item]][0]
         reply = made.label("me", item, (said + (n in wrong)) % 10).result()
         n += 1
     return reply
@@ -148,7 +148,8 @@ def test_labels_of_the_model_follow_a_merged_class_and_are_free_after_its_remova
         made.classes.remove("me", 3, 5).result()
         made.classes.remove("me", 4).result()
         exported = LabelSet.of(made.state, {})
-        assert {i: exported.classes[c] for i, c in exported.by_model.items()} == {200: "5", 201: "5"}
+        numbers: dict[int, Any] = dict(exported.by_model)
+        assert {i: exported.classes[c] for i, c in numbers.items()} == {200: "5", 201: "5"}
         assert made.views.figures("me")["finished"]["items"] == made.state.tally.by_model == 2
         places = [made.desk.learner.pool.state[i] for i in (200, 201, 202)]
         assert places == [Where.EXCLUDED, Where.EXCLUDED, Where.FREE]

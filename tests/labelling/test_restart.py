@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,7 +161,7 @@ def test_labels_of_the_model_and_changes_of_classes_outlive_a_restart(
         Finishing(made.views).start("me", 0.5, 0.95).result()
         for _ in range(20):
             item = made.next("me").result()["next"]["item"]["id"]
-            said = made.state.proposals.get(made.state.position[item], (truth(item),))[0]
+            said: Any = made.state.proposals.get(made.state.position[item], (truth(item),))[0]
             made.label("me", item, said).result()
         Finishing(made.views).finish("me").result()
         assert made.state.finished

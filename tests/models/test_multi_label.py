@@ -187,8 +187,9 @@ def test_thresholds_of_a_pool_ignore_which_instances_were_chosen() -> None:
     x, y = problem(300)
     mean = el.fit_map(x[:60], y[:60], 3)
     posterior = el.laplace(mean, x[:60], "bernoulli", labels=y[:60])
-    found = thresholds_of(posterior, x)
+    found: Any = thresholds_of(posterior, x)
     np.testing.assert_allclose(found, el.thresholds(el.predict_proba(posterior, x, "mean")))
     other = el.laplace(mean, x[:60], "bernoulli", labels=1.0 - y[:60])  # the same model
     np.testing.assert_array_equal(thresholds_of(other, x), found)
-    assert not np.allclose(thresholds_of(other), thresholds_of(posterior))  # by labels they differ
+    by_labels: list[Any] = [thresholds_of(other), thresholds_of(posterior)]
+    assert not np.allclose(*by_labels)

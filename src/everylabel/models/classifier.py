@@ -262,8 +262,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
                 "X and y are all labels of the classifier; expected to keep at least one: call fit again"
             )
         if direct:
-            parts = [first, later] if len(first) and len(later) else [keep]
-            self._taught = [rows(taught, part) for part in parts]
+            kept = [first, later] if len(first) and len(later) else [keep]
+            self._taught = [rows(taught, at) for at in kept]
             self._train_without(rows(taught, gone))
             return self
         again = clone(self)
@@ -276,8 +276,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         if not self._several:
             named = np.union1d(self._declared, taught[1][later]) if len(self._declared) else taught[1][later]
             known = self.classes_[np.isin(self.classes_, named)]
-        given = [keep[(keep >= begin) & (keep < end)] for begin, end in pairwise(ends)]
-        parts = [rows(taught, at) for at in given if len(at)]
+        kept = [keep[(keep >= begin) & (keep < end)] for begin, end in pairwise(ends)]
+        parts = [rows(taught, at) for at in kept if len(at)]
         for some in again._split_at_scaling(parts):
             again._learn(*some, known)
         again._taught = [again._taught[0], *parts]  # as given: they may be taken back later, too
