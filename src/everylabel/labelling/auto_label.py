@@ -29,7 +29,9 @@ from everylabel.log.events import AutoLabel, Promise
 from everylabel.selection.pool import Where
 
 MARGIN = 0.1  # of the allowed error rate: 60 confirmations are to find no error
-REFERENCES, NEAREST = 2000, 20  # items among which neighbours are looked for, and their number
+REFERENCES, FEWEST = 2000, 200  # items among which neighbours are looked for; fewer in large pools
+PAIRS = 4 * 10**7  # pairs of items compared, about half a second with 384 features
+NEAREST = 20  # neighbours, of REFERENCES; of fewer a smaller number, at least 5
 BLOCK = 4096  # items compared at a time
 
 
@@ -149,8 +151,9 @@ class Finishing:
         pool, k = self.desk.learner.pool, probs.shape[1]
         labelled = np.flatnonzero(pool.state == Where.LABELLED)
         labelled = labelled[pool.labels[labelled] < k]
-        rng, some = np.random.default_rng(self.state.seed), max(0, REFERENCES - len(labelled))
-        beside = np.sort(rng.choice(len(free), min(some, len(free)), replace=False))
+        rng, most = np.random.default_rng(self.state.seed), min(REFERENCES, max(FEWEST, PAIRS // len(free)))
+        labelled = rng.permutation(labelled)[: most // 2]
+        beside = rng.permutation(len(free))[: most - len(labelled)]
         known = np.concatenate([np.eye(k)[pool.labels[labelled]], probs[beside]])
         references = np.concatenate([labelled, free[beside]])
         return neighbour_agreement(pool.features, references, known, free, probs)
@@ -201,7 +204,7 @@ def neighbour_agreement(
     center = known.mean(axis=0)
     known = _unit(known - center)
     guess, found = probs.argmax(axis=1), np.empty(len(items))
-    n = min(NEAREST, len(references) - 1)
+    n = min(max(5, NEAREST * len(references) // REFERENCES), NEAREST, len(references) - 1)
     if n < 1:
         return np.ones(len(items))
     for at in range(0, len(items), BLOCK):
