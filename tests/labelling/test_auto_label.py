@@ -188,7 +188,7 @@ def _cosines(rows: np.ndarray) -> np.ndarray:
 def test_half_of_the_rest_is_proposed_unless_too_many_errors_are_expected() -> None:
     assert how_many(np.full(90, 0.98), 100, 0.05) == 50
     assert how_many(np.full(90, 0.999), 100, 0.05) == 90  # all that have a class
-    assert how_many(np.full(90, 0.9), 100, 0.05) == 0
+    assert how_many(np.full(90, 0.85), 100, 0.05) == 0
     assert how_many(np.r_[np.full(20, 0.999), np.full(80, 0.5)], 100, 0.05) == 20
     assert how_many(np.zeros(0), 100, 0.05) == 0
 
