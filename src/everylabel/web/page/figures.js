@@ -51,7 +51,7 @@ function confusionTable({ confusion }, names) {
   const wrong = confusion.filter((pair) => pair.true !== pair.guess).sort((a, b) => b.count - a.count);
   if (!wrong.length) return make("p", { className: "note" }, "No confusions.");
   const rows = wrong.map((pair) => make("tr", {}, named(names[pair.true]), make("td", { dir: "auto" }, names[pair.guess]), make("td", {}, count(pair.count))));
-  return make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head("is", "taken for", "times"), make("tbody", {}, ...rows)));
+  return make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head("class", "predicted as", "items"), make("tbody", {}, ...rows)));
 }
 
 function section(title, figures, reply, draw, status, wishing) {
