@@ -17,6 +17,7 @@ from tests.web.browser.servers import Server
 WORDS = {"sport": "football match goal", "politics": "vote election party", "money": "bank price tax"}
 CLASSES = list(WORDS)
 PLACES = "return [...document.querySelectorAll('.actions .quiet')].map((b) => [b.offsetLeft, b.offsetTop])"
+ROOMS = "return [...document.querySelectorAll('#classes .name')].map((name) => name.offsetWidth)"
 
 
 def rows() -> Iterator[tuple[str, str]]:
@@ -128,6 +129,20 @@ def test_predicted_classes_are_marked_and_ticked_only_when_asked_for(page: Page)
     page.find("#start-ticked").click()
     page.close()
     page.until(lambda: marked.get_attribute("title") in _ticked(page))
+
+
+def test_names_have_the_same_room_without_the_guess(page: Page) -> None:
+    page.open("room")
+    page.until(lambda: page.text("#classes .share"))
+    rooms = page.script(ROOMS)
+    page.dialog(",")
+    page.find("#hide").click()
+    page.close()
+    page.until(lambda: not page.text("#classes .share"))
+    assert page.script(ROOMS) == rooms
+    page.dialog(",")
+    page.find("#hide").click()
+    page.close()
 
 
 def test_yes_or_no_asks_one_class_and_saves_a_partial_answer(page: Page, several: Server) -> None:
