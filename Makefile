@@ -6,7 +6,7 @@ BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
 JUPYTER ?= build/jupyter
 JUPYTER_INSTALLED = $(JUPYTER)/installed-4.6.6
-# every process would compile all that it imports anew: a start of the server takes twice as long then
+# otherwise every process compiles its imports again, and a start of the server takes twice as long
 unexport PYTHONDONTWRITEBYTECODE
 # which ask for skorch 0.9 and for torchvision, and need neither
 ALONE := modAL-python==0.4.2.1 laplace-torch==0.3 backpack-for-pytorch==1.7.1 curvlinops-for-pytorch==3.0.1
@@ -78,7 +78,7 @@ dist: install    ## wheel and sdist, checked and used in clean environments; PYT
 docs: install    ## the documentation site, in build/docs/site, to be read from the disk
 	$(BIN)/python -m website
 
-reference: install   ## write docs/reference anew from the code: Python, command line, HTTP
+reference: install   ## rewrite docs/reference from the code: Python, command line, HTTP
 	$(BIN)/python -m website.reference
 
 screenshots: install ## pictures: of the labelling page, from the real page (needs chromium); of tutorials, by their code

@@ -17,10 +17,10 @@ FOLDER = ROOT / "docs" / "results"
 PAGE = FOLDER / "README.md"
 HEAD = """# Results
 
-Made by `make results-index`; not edited by hand. *current*: the code that was measured is the code of this
-checkout, but for comments and docstrings. *older*: it has changed since, the figures may be other ones now.
-After the + of a version stands a digest of the code that was measured. The load is the machine's average of
-one minute when the command began, where it was noted.
+Made by `make results-index`; not edited by hand. *current*: the measured code is the code of this checkout,
+apart from comments and docstrings. *older*: the code has changed since, and the figures may differ now. The
+part of a version after the + is a digest of the measured code. The load is the machine's one-minute average
+when the command began, where it was recorded.
 
 | result | code | version | date | load | measured by |
 |---|---|---|---|---|---|
@@ -50,7 +50,7 @@ def rows(folder: Path = FOLDER) -> Iterator[Row]:
     for path in sorted(folder.glob("*.json")):
         made = records(path)
         if not made:
-            raise SystemExit(f"{path.name} does not tell who made it; write it by benchmarks.timing.write")
+            raise SystemExit(f"{path.name} has no record of its origin; write it by benchmarks.timing.write")
         alike = len({str(record) for record in made.values()}) == 1
         for part, record in list(made.items())[: 1 if alike else None]:
             name = f"[{path.name}]({path.name})" + ("" if alike or part == WHOLE else f", {part}")

@@ -71,7 +71,7 @@ def sentence(made: dict[str, Record]) -> str:
     for part, one in made.items():
         by.setdefault(f"everylabel {version(one)} on {one['date']}", []).append(part)
     who = [maker if len(by) == 1 else f"{maker} ({', '.join(parts)})" for maker, parts in by.items()]
-    return f"Made by {', '.join(who)}; [the index](README.md) tells whether the code has changed since."
+    return f"Made by {', '.join(who)}; [the index](README.md) shows whether the code has changed since."
 
 
 def command(argv: Sequence[str]) -> str:

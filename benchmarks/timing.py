@@ -69,7 +69,7 @@ def write(
     """Write results as JSON, with the machine and the code they come from.
 
     `measures` are folders or files below src/everylabel, as "core" or "selection/pool": by them the index of
-    results tells whether the code has changed since. `parts` are those that this run has measured, where the
+    results shows whether the code has changed since. `parts` are those that this run has measured, where the
     others are kept from an earlier run.
     """
     made = made_by.record(measures)

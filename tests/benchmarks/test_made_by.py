@@ -78,7 +78,7 @@ def test_cache_entry_is_as_old_as_its_download(tmp_path: Path) -> None:
 
 def test_a_result_without_its_origin_is_refused(tmp_path: Path) -> None:
     (tmp_path / "found.json").write_text("{}")
-    with pytest.raises(SystemExit, match=r"found\.json does not tell who made it"):
+    with pytest.raises(SystemExit, match=r"found\.json has no record of its origin"):
         index.page(tmp_path)
 
 
