@@ -167,7 +167,9 @@ def test_the_command_to_continue_by_is_whole_and_holds_no_secret(
     given: list[str], shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["everylabel", "label", *given])
-    error = ChangedSource("no. Or go on by everylabel label x --yes: labels stay", "everylabel label x --yes")
+    error = ChangedSource(
+        "no. Or continue with everylabel label x --yes: labels stay", "everylabel label x --yes"
+    )
     text = console._whole(error)
-    assert text == f"no. Or go on by everylabel label --accept-changes {shown}: labels stay"
+    assert text == f"no. Or continue with everylabel label --accept-changes {shown}: labels stay"
     assert console._whole(OSError("everylabel label x --yes")) == "everylabel label x --yes"

@@ -255,7 +255,7 @@ def test_a_refused_command_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
         sys, "argv", ["everylabel", "label", "reviews.csv", "--project", "a b", "--port", "0"]
     )
     assert (
-        "go on by everylabel label --accept-changes reviews.csv --project 'a b' --port 0: "
+        "continue with everylabel label --accept-changes reviews.csv --project 'a b' --port 0: "
         in run("label", source, *other).output
     )
     with socket.socket() as taken:

@@ -266,9 +266,7 @@ def test_swapped_log_is_noticed(studio: LabelStudio, tmp_path: Path, stored: boo
         pass
     shutil.copyfile(other, log)
     with (
-        pytest.raises(
-            EverylabelError, match=r"in which this project was labelled, is another one; .* delete '"
-        ),
+        pytest.raises(EverylabelError, match=r"with the labels of this project, is another one; .* delete '"),
         running(studio, tmp_path, **options),
     ):
         pass

@@ -152,7 +152,9 @@ def test_labels_stay_with_their_rows(
     monkeypatch.setattr(features, "embed_as", counted)
     if "delete" in edit:
         at_once = exported(source)  # what is known, whatever has changed
-        with pytest.raises(EverylabelError, match=r"go on by everylabel label \S+x.csv --accept-changes"):
+        with pytest.raises(
+            EverylabelError, match=r"continue with everylabel label \S+x.csv --accept-changes"
+        ):
             start(source)
         start(source, accept=True)
         assert exported(source) == at_once

@@ -31,7 +31,7 @@ def check_labelled(
 
     accept : accept a changed source, and another log unless `own_log` is given
     needed : the log is only read: refuse if there is none, and report changes of the source in a note
-    own_log : how to go on without the project's own log, which is then needed although changes are accepted
+    own_log : how to continue without the project's own log, which is then needed even if changes are accepted
     """
 
     def check(opening: Opening) -> Items | None:
