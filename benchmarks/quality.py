@@ -20,8 +20,7 @@ from rich.table import Table
 
 import everylabel as el
 from benchmarks.timing import write
-from everylabel.selection.lookahead.batches import draw_batches
-from everylabel.selection.lookahead.optimal import BOSS_BATCHES
+from everylabel.selection.lookahead.optimal import BOSS_BATCHES, draw_batches
 
 OUT = Path("docs/results/selection_quality.json")
 POOL, CANDIDATES, VALIDATION, TEST = 3000, 1000, 500, 2000

@@ -16,7 +16,6 @@ from typer.testing import CliRunner, Result
 import everylabel as el
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
-from everylabel.data.digests import Digests
 from everylabel.log.store import Store
 from tests.cli.test_label import labelled_reviews
 from tests.web.servers import label
@@ -288,7 +287,7 @@ def test_shards_labelled_by_an_earlier_version_continue(tmp_path: Path) -> None:
     with closing(Store("far.everylabel/labels.sqlite", "far")) as log:
         noted = log.items()
         assert noted is not None
-        log.set_items(noted._replace(digests=Digests([digest])))
+        log.set_items(noted._replace(digests=[digest]))
     for refused in (run("label", "far", "--no-browser"), run("export", "far", "-o", "x.csv")):
         assert refused.exit_code == 2
         assert "these 12 rows are not the 12 that were labelled last time" in refused.output

@@ -40,7 +40,7 @@ def test_a_table_for_a_command(table: Path) -> None:
     assert items.display.item(1)["fields"] == [["n", "3"]]
     assert len(items.digests) == 2
     assert items.chosen == {"text_column": "body"}
-    assert [note[:16] for note in items.notes] == ["column 'body' ho", "1 label(s) had w"]
+    assert [note[:16] for note in items.notes] == ["column 'body' is", "1 label(s) had w"]
 
 
 def test_the_library_has_the_classes_of_what_is_left_and_no_columns_beside(table: Path) -> None:

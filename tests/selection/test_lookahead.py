@@ -8,8 +8,8 @@ import pytest
 import everylabel as el
 from everylabel.selection import threads
 from everylabel.selection.lookahead import optimal
-from everylabel.selection.lookahead.batches import SOURCES, draw_batches
 from everylabel.selection.lookahead.expected import RISKS, expected_risk
+from everylabel.selection.lookahead.optimal import SOURCES, draw_batches
 from everylabel.selection.strategies.lookahead import label_shift, lookahead
 from everylabel.selection.strategies.refine import PROPOSING
 from tests.selection.problems import Problem, problem

@@ -59,8 +59,7 @@ def compare(
     from everylabel.core.errors import need
 
     need("matplotlib", "plot", "the report's plots")  # fail before the work, not after
-    from everylabel.experiments.compare import USUAL, Comparison, load_features, store_features, summarise
-    from everylabel.experiments.engine import cells_of
+    from everylabel.experiments.compare import USUAL, Comparison, load_features, store_features
     from everylabel.experiments.reporting.comparison import write_comparison
     from everylabel.experiments.results import Results
 
@@ -71,13 +70,12 @@ def compare(
         columns = {"label_column": label_column, "text_column": text_column, "image_column": image_column}
         store_features(folder, names[-1], _labelled(source, columns, model, test_share, folder))
     load = partial(load_features, folder=str(folder), batch=batch)
-    cells = cells_of([experiment], [load(name) for name in names], reps, "exact")
+    cells = experiment.cells(names, reps)
     command = shlex.join(["everylabel", *sys.argv[1:]])
     results = Results(out / "results.sqlite")
     try:
         run_with_bar(cells, [experiment], load, results, command, jobs, ray)
-        page = write_comparison(results, experiment.grid, command, out)
-        summary = summarise(results.rows(experiment.grid))
+        page, summary = write_comparison(results.rows(experiment.grid), command, out)
     finally:
         results.close()
     console = Console()

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -20,69 +20,31 @@ AT_A_TIME = 16_384  # rows hashed together
 SIZE, DIGITS = 16, frozenset("0123456789abcdef")  # length and characters of a hash as text
 
 
-class Digests(Sequence[str]):
-    """A compact sequence of hashes of 16 digits, eight bytes each; other strings are kept in a list."""
-
-    def __init__(self, digests: Iterable[str] | np.ndarray) -> None:
-        if isinstance(digests, Digests):
-            self._held: np.ndarray | list[str] = digests._held
-        elif isinstance(digests, np.ndarray):
-            self._held = digests
-        else:
-            some = list(digests)
-            text = "".join(some)
-            ours = all(map(SIZE.__eq__, map(len, some))) and DIGITS.issuperset(text)
-            self._held = np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64) if ours else some
-
-    def noted(self) -> str | list[str]:
-        """Return the stored form: one text of all hashes, or a list if some have another form."""
-        held = self._held
-        return held if isinstance(held, list) else held.astype(">u8").tobytes().hex()
-
-    @classmethod
-    def of_noted(cls, noted: str | Sequence[str]) -> "Digests":
-        """Return hashes from their stored form."""
-        if isinstance(noted, str):
-            return cls(np.frombuffer(bytes.fromhex(noted), ">u8").astype(np.uint64))
-        return cls(noted)
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> "Digests": ...
-
-    def __getitem__(self, at: int | slice) -> "str | Digests":
-        if isinstance(at, slice):
-            return Digests(self._held[at])
-        found = self._held[at]
-        return found if isinstance(found, str) else f"{int(found):016x}"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Digests):
-            return isinstance(other, Sequence) and not isinstance(other, str) and list(self) == list(other)
-        if isinstance(self._held, list) or isinstance(other._held, list):
-            return list(self) == list(other)
-        return bool(np.array_equal(self._held, other._held))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Digests({len(self):,})"
+def packed_digests(digests: Sequence[str]) -> str | list[str]:
+    """Return the stored form of hashes: one text, or a list if some have another form."""
+    text = "".join(digests)
+    ours = all(len(one) == SIZE for one in digests) and DIGITS.issuperset(text)
+    return text if ours else list(digests)
 
 
-def text_digests(texts: Iterable[str]) -> Digests:
+def unpacked_digests(stored: str | Sequence[str]) -> list[str]:
+    """Return hashes from their stored form."""
+    if not isinstance(stored, str):
+        return list(stored)
+    if len(stored) % SIZE or not DIGITS.issuperset(stored):
+        raise ValueError("it holds no hashes")
+    return [stored[at : at + SIZE] for at in range(0, len(stored), SIZE)]
+
+
+def text_digests(texts: Iterable[str]) -> list[str]:
     """Return a hash of each text."""
-    return Digests([_hash(text.encode("utf-8", "surrogatepass")) for text in texts])
+    return [_hash(text.encode("utf-8", "surrogatepass")) for text in texts]
 
 
-def image_digests(paths: Iterable[Any], names: Iterable[str]) -> Digests:
+def image_digests(paths: Iterable[Any], names: Iterable[str]) -> list[str]:
     """Return a hash of each image's name and file size; of the name only if it is not a file."""
     pairs = zip(paths, names, strict=True)
-    return Digests([_hash(f"{name}\0{_size(path)}".encode()) for path, name in pairs])
+    return [_hash(f"{name}\0{_size(path)}".encode()) for path, name in pairs]
 
 
 def bytes_digest(content: bytes) -> str:
@@ -90,9 +52,9 @@ def bytes_digest(content: bytes) -> str:
     return _hash(content)
 
 
-def row_digests(features: np.ndarray) -> Digests:
+def row_digests(features: np.ndarray) -> list[str]:
     """Return a hash of each row."""
-    return Digests(row_hashes(features))
+    return unpacked_digests(row_hashes(features).astype(">u8").tobytes().hex())
 
 
 def row_hashes(features: np.ndarray) -> np.ndarray:

@@ -23,10 +23,10 @@ from everylabel.data.items import Items
 from everylabel.data.media import open_image
 from everylabel.data.options import Options
 from everylabel.data.readers import arrays, table
-from everylabel.data.readers.columns import find_column
 from everylabel.data.readers.folder import FOLDER_LABELS, read_folder
 from everylabel.data.readers.memory import class_names, frame_of, read_memory
 from everylabel.data.readers.rows import Column, check_columns
+from everylabel.data.readers.table import find_column
 
 TABLES, ARRAYS = table.SUFFIXES, arrays.SUFFIXES
 

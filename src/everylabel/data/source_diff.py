@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.digests import Digests, features_digest
+from everylabel.data.digests import features_digest
 from everylabel.data.items import IdList, Items, Numbered, id_list
 
 NOT_NOTED = "?"  # earlier versions did not record whether ids were the source's own
@@ -72,7 +72,7 @@ class Known(NamedTuple):
         items = items.of_source()
         known = self.resolved(items)
         keys = id_list(items.ids)
-        now = Known(keys, Digests(items.digests), items.own_ids and list(items.own_ids))
+        now = Known(keys, list(items.digests), items.own_ids and list(items.own_ids))
         now = now._replace(id_column=items.id_column)
         if not (known.is_of_each and now.is_of_each):
             return now
@@ -83,7 +83,7 @@ class Known(NamedTuple):
             now = now._replace(own_ids=[*now.own_ids, *("" if same is None else same[i] for i in gone)])
         return now._replace(
             keys=IdList([*now.keys, *(known.keys[i] for i in gone)]) if gone else now.keys,
-            digests=Digests([*now.digests, *(known.digests[i] for i in gone)]) if gone else now.digests,
+            digests=[*now.digests, *(known.digests[i] for i in gone)],
             gone=len(gone),
         )
 
@@ -240,23 +240,23 @@ def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
     else:
         found = match_rows(known.keys, items.ids)
         changed = [] if _same_arrays(known, items) else [j for j, i in enumerate(found) if i is not None]
-    now, taken = _keys(known.keys, items.ids, found, sent), set(found)
+    now, taken, before = _keys(known.keys, items.ids, found, sent), set(found), set(known.digests)
     return Change(
         appended=tuple(items.known_as(j) for j, i in enumerate(found) if i is None or i >= there),
         gone=tuple(known.name(i) for i in range(there) if i not in taken),
         changed=tuple(items.known_as(j) for j in changed),
         keys=IdList(now),
         changed_keys=tuple(now[j] for j in changed),
-        swapped=_swapped(known, items, changed) if by_id else 0,
+        swapped=sum(items.digests[j] in before for j in changed) if by_id else 0,
         moved=_moved([i for i in found if i is not None and i < there]),
-        alike=0 if by_id else _alike(items.digests),
+        alike=0 if by_id else sum(n for n in Counter(items.digests).values() if n > 1),
     )
 
 
 def _as_it_was(known: Known, items: Items, there: int, by_id: bool) -> bool:
     """Return whether all rows are unchanged and in the same order."""
     contents = known.digests[:there] if known.is_of_each else known.digests
-    if there != len(items.ids) or Digests(contents) != Digests(items.digests):
+    if there != len(items.ids) or list(contents) != list(items.digests):
         return False
     return not by_id or list((known.own_ids or ())[:there]) == list(items.own_ids or ())
 
@@ -296,15 +296,6 @@ def _moved(places: list[int]) -> int:
         at = bisect_left(ends, place)
         ends[at : at + 1] = [place]
     return len(places) - len(ends)
-
-
-def _swapped(known: Known, items: Items, changed: list[int]) -> int:
-    contents = set(known.digests) if changed else set()
-    return sum(items.digests[j] in contents for j in changed)
-
-
-def _alike(digests: Sequence[str]) -> int:
-    return sum(n for n in Counter(digests).values() if n > 1)
 
 
 def _same_arrays(known: Known, items: Items) -> bool:

@@ -87,8 +87,14 @@ class Comparison(Experiment):
         for strategy in self.strategies:
             chooser(strategy)
 
-    def parts(self, data: Data) -> Sequence[str]:
-        return self.strategies
+    def cells(self, datasets: Sequence[str], repetitions: int) -> list[Cell]:
+        """Return all cells, one repetition of everything after the other; no dataset is loaded for that."""
+        return [
+            Cell(self.grid, name, repetition, "exact", strategy)
+            for repetition in range(repetitions)
+            for name in datasets
+            for strategy in self.strategies
+        ]
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         rng, choose = cell.rng(), chooser(cell.part)
@@ -240,6 +246,8 @@ class Summary(NamedTuple):
 
 def summarise(rows: Sequence[Row], metric: str = "accuracy") -> Summary:
     """Return how strategies compare, in repetitions that all of them have finished; the best rank first."""
+    from scipy.stats import rankdata
+
     sign = -1.0 if metric == "log loss" else 1.0
     names = list(dict.fromkeys(row.variant for row in rows))
     areas: dict[str, np.ndarray] = {}
@@ -263,7 +271,7 @@ def summarise(rows: Sequence[Row], metric: str = "accuracy") -> Summary:
     ahead = (every[:, :, None] > every[:, None, :]) + 0.5 * (every[:, :, None] == every[:, None, :])
     of_datasets = len(areas) >= MANY
     blocks = sign * means if of_datasets else every
-    ranks = _ranks(-blocks).mean(axis=0)
+    ranks = np.asarray(rankdata(-blocks, axis=1)).mean(axis=0)  # ties share their mean rank
     regret = (np.max(sign * means, axis=1, keepdims=True) - sign * means).mean(axis=0)
     best = np.argsort(ranks, kind="stable")
     return Summary(
@@ -292,10 +300,3 @@ def _area(curve: Mapping[float, float]) -> float:
     x = np.array(sorted(curve))
     values = np.array([curve[at] for at in x])
     return float(np.trapezoid(values, x) / (x[-1] - x[0])) if len(x) > 1 else float(values[0])
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Return ranks along each row from 1; ties share their mean rank."""
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(values, axis=1))

@@ -10,7 +10,6 @@ import numpy as np
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, need
-from everylabel.formats.held_out import held_out_records
 from everylabel.formats.item_columns import ItemColumns, item_columns
 from everylabel.formats.known import LABEL_STUDIO, MODELS, PROGRAMS, TABLES, Format
 from everylabel.formats.label_studio import label_studio_tasks
@@ -21,6 +20,7 @@ from everylabel.formats.records import (
     all_records,
     answer_records,
     corrected_records,
+    held_out_records,
     label_records,
     named,
     prediction_records,

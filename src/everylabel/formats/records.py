@@ -17,6 +17,7 @@ from everylabel.labelling.state.types import GIVEN, ClassSet, Value
 PREDICTED = 4096  # instances predicted at a time
 LABELS: dict[str, type] = {"label": str}
 MODEL = "model"  # the origin of a label that no person gave
+HELD_OUT: dict[str, type] = {"label": str, "predicted": str, "probability": float}
 ANSWERS: dict[str, type] = {"label": str, "person": str, "at": str, "saved": int, "none_of_these": bool}
 
 
@@ -159,6 +160,21 @@ def prediction_records(
 
     columns: dict[str, type] = {"label": str, "probability": float}
     return about.records(columns | {f"p({name})": float for name in classes}, rows())
+
+
+def held_out_records(
+    about: ItemColumns,
+    test: Mapping[int, Value],
+    probabilities: Callable[[np.ndarray], np.ndarray],
+    classes: Sequence[str],
+    thresholds: np.ndarray | None = None,
+) -> Records:
+    """Return a row for each test item that has a label, in the order of the source."""
+    items = np.array(sorted(test), dtype=np.int64)
+    probs = probabilities(items)
+    pairs = zip(items.tolist(), probs, strict=True)
+    rows = ((i, (named(test[i], classes), *predicted(row, classes, thresholds))) for i, row in pairs)
+    return about.records(HELD_OUT, rows)
 
 
 def predicted(probs: np.ndarray, classes: Sequence[str], thresholds: np.ndarray | None) -> tuple[str, float]:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core import laplace
-from everylabel.models.class_numbers import encode
 from everylabel.models.classifier import LaplaceClassifier
+from everylabel.models.labels import encode
 from everylabel.models.scaling import Scaling, fit_pool_scaling
 from everylabel.selection import Pool, select
 from everylabel.selection.select import acts_for

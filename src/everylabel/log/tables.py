@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 import sqlalchemy as sa
 
-from everylabel.data.digests import Digests
+from everylabel.data.digests import packed_digests, unpacked_digests
 from everylabel.data.items import IdList, Numbered, ids_from_stored, stored_ids
 from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.log.integrity import Head, Row, chained, digest
@@ -184,7 +184,7 @@ class _Noted(msgspec.Struct, forbid_unknown_fields=True):
 
 def to_text(known: Known) -> str:
     """Return the text that stores a source."""
-    noted = known._asdict() | {"digests": Digests(known.digests).noted()}
+    noted = known._asdict() | {"digests": packed_digests(known.digests)}
     if isinstance(known.keys, Numbered):
         noted |= {"keys": [], "numbered": len(known.keys)}
     else:
@@ -202,5 +202,5 @@ def from_text(text: str) -> Known:
         raise ValueError("it notes more rows than digests")
     numbered = found.numbered
     keys = IdList(ids_from_stored(found.keys)) if numbered is None else Numbered(numbered)
-    digests = Digests.of_noted(found.digests)
+    digests = unpacked_digests(found.digests)
     return Known(keys, digests, own_ids=found.own_ids, id_column=found.id_column, gone=found.gone)

@@ -13,9 +13,9 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.models import names as scaled
-from everylabel.models.answers import name_answers
 from everylabel.models.embedding import embed
 from everylabel.models.embedding.choose import knows_words
+from everylabel.models.labels import name_answers
 from everylabel.models.names import NameRows, are_of_use, phrase
 from everylabel.models.scaling import POOL_NORM, Scaling
 

@@ -34,10 +34,22 @@ from everylabel.core.checks import check_matrix, check_positive, warn_of_outlier
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.updates import METHODS
-from everylabel.models.answers import are_answers, as_answers, columns_of, spread
 from everylabel.models.class_names import ASK_AGAIN, ClassNames
-from everylabel.models.class_numbers import check_known, check_one_kind, class_factors, encode, with_named
-from everylabel.models.examples import Examples, joined, positions, rows
+from everylabel.models.labels import (
+    Examples,
+    are_answers,
+    as_answers,
+    check_known,
+    check_one_kind,
+    class_factors,
+    columns_of,
+    encode,
+    joined,
+    positions,
+    rows,
+    spread,
+    with_named,
+)
 from everylabel.models.names import NameRows
 from everylabel.models.scaling import (
     ENOUGH,

@@ -19,7 +19,7 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Buffer, Data
 from everylabel.models.class_names import ClassNames
 from everylabel.models.classifier import LaplaceClassifier, from_posterior, with_names
-from everylabel.models.examples import Examples
+from everylabel.models.labels import Examples
 from everylabel.models.scaling import Scaling
 
 FORMAT = "everylabel classifier"

@@ -18,8 +18,8 @@ from everylabel.data.items import Items
 from everylabel.data.label_lists import list_text, names_in
 from everylabel.data.options import Options
 from everylabel.data.read import read
-from everylabel.data.readers.columns import NO_IDS
 from everylabel.data.readers.memory import frame_of, read_memory
+from everylabel.data.readers.table import NO_IDS
 from everylabel.formats.item_columns import item_columns
 from everylabel.formats.records import label_records, named
 from everylabel.formats.tables import Records

@@ -14,8 +14,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.read import ARRAYS, TABLES, read
-from everylabel.data.readers.columns import NO_IDS
 from everylabel.data.readers.rows import column_names
+from everylabel.data.readers.table import NO_IDS
 from everylabel.labelling.model.scaling import Prepared, prepare
 from everylabel.labelling.model.training import teaching_names, train, train_with_none
 from everylabel.labelling.sources.consensus import settle

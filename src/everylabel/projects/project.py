@@ -23,7 +23,7 @@ from everylabel.data.label_lists import class_names_in, is_list
 from everylabel.data.media import why_unreadable
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read
-from everylabel.data.readers.columns import NO_IDS
+from everylabel.data.readers.table import NO_IDS
 from everylabel.labelling.desk import Generation
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import Growing, growing

@@ -5,13 +5,14 @@ For engines that split a table into data frames themselves: `dask.dataframe.map_
 """
 
 import os
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, need
+from everylabel.core.errors import EverylabelError
 from everylabel.data.cells import text_of
 from everylabel.data.readers.rows import check_columns
 from everylabel.data.readers.table import image_paths
@@ -70,8 +71,12 @@ def embed_partition(
     backend = _encoder(kind, model, None if fit is None else _file(fit), how)
     values = frame[name].tolist()
     items = [text_of(value) for value in values] if kind == "text" else image_paths(values, Path())
-    rows = _rows(items, kind, backend)
-    return frame.assign(**{column: _objects(frame, rows)})
+    features = np.full(len(items), None, object)
+    with suppress(NoImage):  # not one can be read
+        chunks = encoded_rows(Chunks(items, kind), backend, False, [], None) if items else ()
+        for i, row in enumerate(row for chunk in chunks for row in chunk):
+            features[i] = None if np.isnan(row).all() else row.astype(np.float32)
+    return frame.assign(**{column: features})
 
 
 def predict_partition(frame: Any, model: str | os.PathLike[str], *, column: str = FEATURES) -> Any:
@@ -107,26 +112,8 @@ def predict_partition(frame: Any, model: str | os.PathLike[str], *, column: str 
         best = probs.argmax(axis=1)
         label[there] = [str(name) for name in classifier.classes_[best]]
         sure[there] = probs[np.arange(len(there)), best]
-    pandas = need("pandas", "table", "a partition")
-    names = pandas.Series(label, index=frame.index, dtype="string")  # Dask can write it
-    return frame.assign(**{LABEL: names, PROBABILITY: sure})
-
-
-def _rows(items: list[Any], kind: str, backend: Backend) -> list[np.ndarray | None]:
-    if not items:
-        return []
-    try:
-        chunks = list(encoded_rows(Chunks(items, kind), backend, False, [], None))
-    except NoImage:
-        return [None] * len(items)
-    whole = [row for chunk in chunks for row in chunk.astype(np.float32, copy=False)]
-    return [None if np.isnan(row).all() else row for row in whole]
-
-
-def _objects(frame: Any, rows: list[np.ndarray | None]) -> Any:
-    held = np.empty(len(rows), object)
-    held[:] = rows
-    return need("pandas", "table", "a partition").Series(held, index=frame.index, dtype=object)
+    told = frame.assign(**{LABEL: label, PROBABILITY: sure})
+    return told.astype({LABEL: "string"})  # Dask can write it
 
 
 def _file(place: str | os.PathLike[str]) -> tuple[str, int]:

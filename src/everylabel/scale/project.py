@@ -27,7 +27,7 @@ from everylabel.data.display import Rows as RowNumbers
 from everylabel.data.items import Items, Numbered
 from everylabel.data.media import Picture, shown_image
 from everylabel.data.options import Options
-from everylabel.data.readers.columns import check_ids_there, named_ids
+from everylabel.data.readers.table import check_ids_there, named_ids
 from everylabel.labelling.model.scaling import Rows
 from everylabel.projects.project import Reader
 from everylabel.scale import filesystem
@@ -85,7 +85,7 @@ def _reader(features: Callable[[str, list[Shard]], Any], with_columns: bool = Fa
         source, why = _source(manifest, options)
         if source is not None and (named := named_ids(options.id_column)) is not None:
             check_ids_there(Path(source.place), list(source.types()), named)
-        content, kind, display, notes = _shown(manifest, source, why, n)
+        content, kind, display, notes = _shown(source, why, n)
         return Items(
             items=content,
             kind=kind,
@@ -96,7 +96,7 @@ def _reader(features: Callable[[str, list[Shard]], Any], with_columns: bool = Fa
             display=display,
             digests=(_digest(manifest, shards),),
             notes=notes,
-            **(_beside(manifest, source, options) if with_columns and source is not None else {}),
+            **(_beside(source, options) if with_columns and source is not None else {}),
         )
 
     return read
@@ -112,7 +112,7 @@ def _digest(manifest: Manifest, shards: list[Shard]) -> str:
     return found.hexdigest()
 
 
-def _beside(manifest: Manifest, source: Source, options: Options) -> dict[str, Any]:
+def _beside(source: Source, options: Options) -> dict[str, Any]:
     """Return the source's columns, and its own ids if their column was named; cells are read on demand."""
     columns, named = SourceColumns(source), named_ids(options.id_column)
     if named is None:
@@ -121,9 +121,7 @@ def _beside(manifest: Manifest, source: Source, options: Options) -> dict[str, A
     return {"columns": columns, "own_ids": own, "id_column": named}
 
 
-def _shown(
-    manifest: Manifest, source: Source | None, why: str, n: int
-) -> tuple[Any, str, Display, tuple[str, ...]]:
+def _shown(source: Source | None, why: str, n: int) -> tuple[Any, str, Display, tuple[str, ...]]:
     """Return the content of the rows, its kind, its display, and notes."""
     if source is None:
         ids = Numbered(n)

@@ -14,9 +14,8 @@ from typing import Any
 from everylabel.core.errors import EverylabelError, need
 from everylabel.data.cells import is_missing, text_of, written
 from everylabel.data.options import Options
-from everylabel.data.readers.columns import LOOK_AT, looks_like
 from everylabel.data.readers.rows import check_columns, column_names, read_rows
-from everylabel.data.readers.table import image_paths
+from everylabel.data.readers.table import LOOK_AT, image_paths, looks_like
 from everylabel.scale import filesystem
 from everylabel.scale.manifest import ROWS, Manifest, Part
 
@@ -37,18 +36,13 @@ class Source:
     column: str
     kind: str  # "text" or "image"
     options: Options
-    tables: tuple[str, ...]
+    tables: tuple[str, ...]  # the files, or a Parquet copy of a CSV or JSONL file
     rows: tuple[int, ...] = ()  # of each table
 
     @property
     def base(self) -> Path:
         """The folder that paths of images are relative to."""
         return Path(self.files[0]).absolute().parent
-
-    @property
-    def is_converted(self) -> bool:
-        """Whether `tables` is a Parquet copy of a CSV or JSONL file."""
-        return self.tables != self.files
 
     def item(self, value: Any) -> Any:
         """Return the text or the image of a cell."""
@@ -93,7 +87,7 @@ class Source:
     def convert(self, again: bool = False) -> None:
         """Write the rows of a CSV or JSONL file as Parquet, with all values as text."""
         rows, file = self.tables[0], self.files[0]
-        if not self.is_converted or (not again and filesystem.exists(rows)):
+        if self.tables == self.files or (not again and filesystem.exists(rows)):
             return
         arrow = need("pyarrow", "table", f"splitting {self.place!r} into shards")
         with filesystem.local_copy(file) as path:

@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +17,16 @@ from everylabel.data.digests import features_digest, row_digests
 from everylabel.data.display import Columns, Images, Rows, Texts, some_rows
 from everylabel.data.items import IdList, Items, unique_ids
 from everylabel.data.options import Options
-from everylabel.data.readers.columns import Ids, ids_of, named_ids, read_columns
 from everylabel.data.readers.rows import check_columns
-from everylabel.data.readers.table import MOST_FIELDS, image_paths, pictures
+from everylabel.data.readers.table import (
+    MOST_FIELDS,
+    Ids,
+    ids_of,
+    image_paths,
+    named_ids,
+    pictures,
+    read_columns,
+)
 from everylabel.data.readers.table import SUFFIXES as TABLES
 
 SUFFIXES = (".npy", ".npz")
@@ -43,39 +51,21 @@ def read_arrays(path: Path, options: Options, plain: bool = False) -> Items:
     plain : use the file's own labels by default, and keep class numbers as they are
     """
     stored = open_arrays(path)
-    ids = _own_ids(stored)
-    notes, advice = list[str](), list[str]()
-    columns: Columns = {}
-    if not plain:
-        _check_finite(path, stored.features)
-        if options.show is None:
-            _check_no_columns(path, options)
-            advice.append("the page can only show row numbers; --show meta.csv shows the content of each row")
-        else:
-            columns = _shown(Path(options.show), options, stored)
-            ids = ids_of(columns, named_ids(options.id_column)) if named_ids(options.id_column) else ids
-    asked = options.label_column
+    advice, columns = list[str](), dict[str, list[Any]]()
     if plain:
         asked = None if stored.labels is None else LABELS[0]
-    elif stored.labels is not None and asked is None:
+        return _items(
+            stored, replace(options, label_column=asked), columns, [features_digest(stored.features)]
+        )
+    _check_finite(path, stored.features)
+    if options.show is None:
+        _check_no_columns(path, options)
+        advice.append("the page can only show row numbers; --show meta.csv adds what to see of each row")
+    else:
+        columns = _shown(Path(options.show), options, stored)
+    if stored.labels is not None and options.label_column is None:
         advice.append("the file holds labels; --label-column y takes them")
-    labels, classes = _labels(stored, asked, check_classes(options.classes), columns, notes)
-    kind, content, display = _described(options, unique_ids(ids.ids), columns)
-    return Items(
-        stored.features if content is None else content,
-        kind,
-        ids.ids,
-        labels,
-        classes,
-        features=stored.features,
-        display=display,
-        digests=[features_digest(stored.features)] if plain else row_digests(stored.features),
-        notes=tuple(notes),
-        advice=tuple(advice),
-        own_ids=ids.own,
-        id_column=ids.column,
-        columns=columns,
-    )
+    return _items(stored, options, columns, row_digests(stored.features), advice)
 
 
 def read_features(features: np.ndarray, options: Options, columns: Columns) -> Items:
@@ -91,12 +81,19 @@ def read_features(features: np.ndarray, options: Options, columns: Columns) -> I
             )
     features = np.ascontiguousarray(features, None if features.dtype.kind == "f" else np.float32)
     _check_finite("the features", features)
-    notes, stored = list[str](), Stored(features, None, None, None)
-    column = named_ids(options.id_column)
-    ids = ids_of(columns, column) if column else _own_ids(stored)
+    advice = [] if columns else ["the page can only show row numbers; --show adds what to see of each row"]
+    return _items(Stored(features, None, None, None), options, columns, row_digests(features), advice)
+
+
+def _items(
+    stored: Stored, options: Options, columns: Columns, digests: list[str], advice: Sequence[str] = ()
+) -> Items:
+    notes, features = list[str](), stored.features
+    ids, column = _own_ids(stored), named_ids(options.id_column)
+    if column and columns:
+        ids = ids_of(columns, column)
     labels, classes = _labels(stored, options.label_column, check_classes(options.classes), columns, notes)
     kind, content, display = _described(options, unique_ids(ids.ids), columns)
-    advice = () if columns else ("the page can only show row numbers; --show shows the content of each row",)
     return Items(
         features if content is None else content,
         kind,
@@ -105,9 +102,9 @@ def read_features(features: np.ndarray, options: Options, columns: Columns) -> I
         classes,
         features=features,
         display=display,
-        digests=row_digests(features),
+        digests=digests,
         notes=tuple(notes),
-        advice=advice,
+        advice=tuple(advice),
         own_ids=ids.own,
         id_column=ids.column,
         columns=columns,

@@ -22,9 +22,16 @@ from everylabel.data.items import Items
 from everylabel.data.media import are_paths, is_image, unpacked_image
 from everylabel.data.options import Options
 from everylabel.data.readers.arrays import read_features
-from everylabel.data.readers.columns import LOOK_AT, choose_ids, looks_like, named_ids
 from everylabel.data.readers.rows import check_columns
-from everylabel.data.readers.table import items_of, pictures, wanted_columns
+from everylabel.data.readers.table import (
+    LOOK_AT,
+    choose_ids,
+    items_of,
+    looks_like,
+    named_ids,
+    pictures,
+    wanted_columns,
+)
 
 EXPECTED = (
     "texts, images (paths, PIL images, arrays of pixels), features (n, d), or a table (pandas, polars, "

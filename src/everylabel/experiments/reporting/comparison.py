@@ -4,24 +4,24 @@ from collections.abc import Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from everylabel.core.errors import need
 from everylabel.core.files import write_atomically
 from everylabel.experiments.compare import METRICS, Summary, summarise
 from everylabel.experiments.reporting.pages import PAGE, Picture, Section, Table, section_html
 from everylabel.experiments.reporting.plots import STEPS, as_png, panels
-from everylabel.experiments.results import Results, Row
+from everylabel.experiments.results import Row
+from everylabel.formats.tables import Records, write_table
 
 LINES = ("-", "--", ":", "-.")
 PAGE_FILE, TABLE_FILE = "index.html", "measurements"
 
 
-def write_comparison(results: Results, grid: str, command: str, folder: Path) -> Path:
-    """Write page, plots and measurements; return the page's path."""
-    rows = results.rows(grid)
+def write_comparison(rows: Sequence[Row], command: str, folder: Path) -> tuple[Path, Summary]:
+    """Write page, plots and measurements; return the page's path and the summary."""
     summary = summarise(rows)
     styles = {
         name: (STEPS[i % len(STEPS)], LINES[i // len(STEPS) % len(LINES)])
@@ -51,19 +51,15 @@ def write_comparison(results: Results, grid: str, command: str, folder: Path) ->
     body = f"<h1>Strategies compared</h1><p><code>{escape(command)}</code></p>"
     text = PAGE.format(title="everylabel compare", body=body + "".join(map(section_html, sections)))
     write_atomically(folder / PAGE_FILE, lambda file: file.write(text.encode()))
-    _write_measurements(results, rows, folder)
-    return folder / PAGE_FILE
+    _write_measurements(rows, folder)
+    return folder / PAGE_FILE, summary
 
 
-def _write_measurements(results: Results, rows: Sequence[Row], folder: Path) -> None:
+def _write_measurements(rows: Sequence[Row], folder: Path) -> None:
     """Write one row per measurement, as Parquet where pyarrow is installed, else as CSV."""
-    if find_spec("pyarrow") is None:
-        results.export(folder / f"{TABLE_FILE}.csv")
-        return
-    arrow, parquet = (need(name, "table", "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
-    columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
-    table = arrow.table({name: list(values) for name, values in columns.items()})
-    write_atomically(folder / f"{TABLE_FILE}.parquet", lambda file: parquet.write_table(table, file))
+    form = "csv" if find_spec("pyarrow") is None else "parquet"
+    pieces = write_table(Records(get_type_hints(Row), rows), form)
+    write_atomically(folder / f"{TABLE_FILE}.{form}", lambda file: file.writelines(pieces))
 
 
 def _picture(name: str, caption: str, figure: Figure) -> Picture:

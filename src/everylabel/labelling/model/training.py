@@ -20,7 +20,7 @@ from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.core.updates.partial import expected_shares, note_shares
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import ClassSet, Place, Suggestions
-from everylabel.models.answers import name_answers
+from everylabel.models.labels import name_answers
 from everylabel.models.names import NameRows, are_of_use, name_rows, phrase
 from everylabel.models.scaling import Scaling, suited_precision
 from everylabel.selection.pool.features import Scaled

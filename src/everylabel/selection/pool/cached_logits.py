@@ -187,9 +187,9 @@ class LocalLogits:
         return out[idx]
 
     def narrowest(self, idx: np.ndarray) -> int | None:
-        """Return the position in idx of the smallest margin, normalised only where it can win."""
+        """Return the position in idx of the smallest margin by a compiled loop; None if that does not pay."""
         if not self._loop_pays(idx):
-            return narrowest(self.logits, idx) if len(self.logits) > 1 else None
+            return None
         usable = np.zeros(self.n, bool)
         usable[idx] = True
         found = self.narrow(usable)
@@ -262,33 +262,12 @@ def margins(logits: np.ndarray) -> np.ndarray:
 
     p_first - p_second = (1 - e^(second - first)) / Z,  Z = sum_j e^(f_j - first)
     """
-    first, second = two_largest(logits)
+    first, second = np.maximum(logits[0], logits[1]), np.minimum(logits[0], logits[1])
     total, part = np.zeros_like(first), np.empty_like(first)
+    for row in logits[2:]:
+        np.maximum(second, np.minimum(row, first, out=part), out=second)
+        np.maximum(first, row, out=first)
     for row in logits:
         np.subtract(row, first, out=part)
         total += np.exp(part, out=part)
     return -np.expm1(second - first) / total
-
-
-def narrowest(logits: np.ndarray, idx: np.ndarray) -> int:
-    """Return the position in idx of the smallest margin; of ties, the lowest.
-
-    With x = first - second, x/(1 + x)/k is a lower bound of the margin (see `loops.narrowest`): an instance
-    can win only if its bound is below the margin of the instance with the smallest x.
-    """
-    first, second = two_largest(logits)
-    apart = (first - second)[idx]
-    least = margins(logits[:, idx[[np.argmin(apart)]]])[0]
-    near = np.flatnonzero(apart / ((1.0 + apart) * len(logits)) <= least + 2.0 * TIE)
-    found = margins(logits[:, idx[near]])
-    return int(near[np.argmax(found <= found.min() + TIE)])
-
-
-def two_largest(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest and the second largest logit of each instance."""
-    first, second = np.maximum(logits[0], logits[1]), np.minimum(logits[0], logits[1])
-    low = np.empty_like(first)
-    for row in logits[2:]:
-        np.maximum(second, np.minimum(row, first, out=low), out=second)
-        np.maximum(first, row, out=first)
-    return first, second
