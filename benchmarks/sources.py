@@ -347,6 +347,7 @@ def main() -> None:
                 if given.rows is not None:
                     with given.rows.open("a") as file:
                         file.writelines(json.dumps(row) + "\n" for row in new)
+    rows = [row for row in rows if row["repetition"] < given.repetitions and row["set"] in given.sets]
     results: dict[str, Any] = {part: summary(rows, part) for part in PARTS if part in given.parts}
     results |= {part: ALONE[part]() for part in ALONE if part in given.parts}
     before = json.loads(given.out.read_text()) if given.out.exists() else {}

@@ -22,16 +22,12 @@ TEXTS = {
         "She won the marathon in a new record.",
         "The coach changed the goalkeeper after the match.",
         "Our team lost the final of the basketball cup.",
-        "He serves aces and won the tennis tournament.",
-        "The cyclist broke away on the last climb of the race.",
     ],
     "cooking": [
         "Fry the onions in butter until they are golden.",
         "Add two eggs and a cup of flour to the dough.",
         "Let the soup simmer for an hour and season with salt.",
         "Bake the bread at 220 degrees until the crust is brown.",
-        "Chop the garlic and mix it with olive oil.",
-        "Serve the pasta with tomato sauce and cheese.",
     ],
 }
 
