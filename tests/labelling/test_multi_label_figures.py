@@ -19,6 +19,10 @@ from tests.labelling.test_multi_label import CLASSES, answer, classes_of_digit
 def test_few_checks_give_no_f1_beside_the_panel_that_waits_for_more() -> None:
     truth = np.eye(4)
     assert set_figures(truth, truth == 1.0, np.ones(4), range(4))["micro"] is None
+    assert [
+        row["true_or_predicted"]
+        for row in set_figures(truth, ~(truth == 1.0), np.ones(4), range(4))["classes"]
+    ] == [4] * 4
     five = np.r_[truth, truth[:1]]
     assert set_figures(five, five == 1.0, np.ones(5), range(4))["micro"] is not None
 

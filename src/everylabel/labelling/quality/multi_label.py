@@ -134,14 +134,15 @@ def _of_class(
 ) -> dict[str, Any]:
     """Return the figures of one class, from the items with an answer for it."""
     there, said, weights = there[known], said[known], weights[known]
-    enough = np.count_nonzero(there | said) >= FEWEST_OF_CLASS
+    either = int(np.count_nonzero(there | said))
     return {
         "class": number,
         "predicted": int(said.sum()),
         "precision": share(there, said, weights),
         "true": int(there.sum()),
         "recall": share(said, there, weights),
-        "f1": f1(there[:, None], said[:, None], weights) if enough else None,
+        "true_or_predicted": either,
+        "f1": f1(there[:, None], said[:, None], weights) if either >= FEWEST_OF_CLASS else None,
     }
 
 

@@ -37,7 +37,7 @@ function classTable({ classes }, reply, draw, status, wishing) {
   const rows = classes.map((each) => {
     const name = reply.classes[each.class];
     const cells = [cell(each.precision, each.predicted, reply.needed), cell(each.recall, each.true, reply.needed)];
-    if (state.multiLabel) cells.push(cell(each.f1, each.true, reply.needed));
+    if (state.multiLabel) cells.push(cell(each.f1, each.true_or_predicted, reply.needed));
     return make("tr", {}, named(name), ...cells, wishing ? wishButton(each.class, name, reply.wishes, draw, status) : null);
   });
   const titles = ["class", "precision: share of the items predicted as this class that are of it", "recall: share of the items of this class that are predicted as it"];

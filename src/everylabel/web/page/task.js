@@ -86,7 +86,8 @@ function contents(item) {
   const parts = [];
   if (item.image) parts.push(pictureBox(item));
   if (item.text !== null) parts.push(textBox(item.text));
-  if (item.fields.length) parts.push(fieldTable(item.fields));
+  const fields = item.fields.filter(([, value]) => String(value) !== item.name); // the heading says the name
+  if (fields.length) parts.push(fieldTable(fields));
   if (!parts.length) parts.push(textBox(item.name));
   return parts;
 }
