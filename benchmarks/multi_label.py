@@ -24,6 +24,8 @@ from sklearn.metrics import average_precision_score, f1_score
 from sklearn.multiclass import OneVsRestClassifier
 
 import everylabel as el
+from benchmarks import made_by
+from benchmarks.labels.sets import encoder_path
 from benchmarks.serving import WARM_UP, data, quantiles, worked
 from benchmarks.serving_large import start, stop
 from benchmarks.timing import report, seconds, write
@@ -35,6 +37,11 @@ POOL, TEST = 4000, 1000
 RIVAL = "one-vs-rest, margin"
 ARMS = ("herding", "random", "class_wise", "label cardinality", "max loss", RIVAL)
 INTENTS = 30
+KEPT = np.random.default_rng(7).permutation(150)[:INTENTS]  # intents of Clinc-150
+NAMED = {
+    "clinc150 pairs": ("clinc150_minilm384.npz", KEPT),
+    "goemotions": ("goemotions_minilm384.npz", None),
+}  # files with class names
 
 
 class Data(NamedTuple):
@@ -54,13 +61,12 @@ def emotions(folder: Path, rng: np.random.Generator) -> Data:
 
 
 def intents(folder: Path, rng: np.random.Generator) -> Data:
-    kept = np.random.default_rng(7).permutation(150)[:INTENTS]
     shares = 1.0 / np.arange(1, INTENTS + 1) ** 0.7
     with np.load(folder / "clinc150_minilm384.npz") as file:
         parts = [(file[f"X_{part}"].astype(np.float32), file[f"y_{part}"]) for part in ("train", "test")]
 
     def pairs(x: np.ndarray, y: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-        rows = [np.flatnonzero(y == c) for c in kept]
+        rows = [np.flatnonzero(y == c) for c in KEPT]
         both = [rng.choice(INTENTS, 2, replace=False, p=shares / shares.sum()) for _ in range(n)]
         features = [(x[rng.choice(rows[a])] + x[rng.choice(rows[b])]) / 2 for a, b in both]
         return np.stack(features), _indicator(np.stack(both), INTENTS)
@@ -151,7 +157,6 @@ def rival(data: Data, seed: int) -> list[list[float]]:
 
 def run(names: list[str], folder: Path, seeds: int, cache: Path) -> None:
     """Run what the cache lacks, draw by draw; a run that was stopped continues."""
-    cache.mkdir(parents=True, exist_ok=True)
     for seed, name in ((seed, name) for seed in range(seeds) for name in names):
         missing = [arm for arm in ARMS if not _cell(cache, name, arm, seed).exists()]
         if not missing:
@@ -191,6 +196,41 @@ def curves(name: str, cache: Path, seeds: int) -> list[dict[str, Any]]:
 
 def _error(values: np.ndarray) -> float:
     return round(float(values.std(ddof=1) / np.sqrt(len(values))), 4)
+
+
+def class_names(name: str, folder: Path, seeds: int) -> list[dict[str, Any]]:
+    """Return macro average precision with and without class names, by the number of positives a class."""
+    file, kept = NAMED[name]
+    with np.load(folder / file) as stored:
+        classes = [str(c) for c in stored["classes"]]
+    classes = classes if kept is None else [classes[c] for c in kept]
+    vectors = el.embed_names(classes, encoder_path())
+    found: dict[tuple[int, bool], list[tuple[float, bool]]] = {}
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        data = SETS[name](folder, rng)
+        for positives in (0, 1, 5):
+            some = np.unique(
+                [i for y in data.y.T for i in rng.choice(np.flatnonzero(y), positives, replace=False)]
+            )
+            some = some.astype(np.int64)
+            for named in (False, True) if positives else (True,):
+                model = el.LaplaceClassifier()
+                names = vectors if named else None
+                model.fit(data.x[some], data.y[some], unlabelled=data.x, names=names, classes=classes)
+                score = average_precision_score(
+                    data.y_test, model.predict_proba(data.x_test), average="macro"
+                )
+                found.setdefault((positives, named), []).append((float(score), model.names_hold_))
+    return [
+        {
+            "set": name, "positives a class": positives, "names": named, "repetitions": seeds,
+            "macro average precision": round(float(np.mean([score for score, _ in runs])), 4),
+            "standard error": _error(np.array([score for score, _ in runs])),
+            "names believed": sum(hold for _, hold in runs),
+        }
+        for (positives, named), runs in found.items()
+    ]  # fmt: skip
 
 
 def update_ratio(d: int = 384, k: int = 28, n: int = 200) -> dict[str, float]:
@@ -249,8 +289,6 @@ def served(rows: int, labels: int, k: int = 28) -> dict[str, Any]:
                 np.save(source, x.astype(np.float16))
                 process, client, _ = start(source, k, more)
                 running[name] = process, client, client.ask("POST", "/api/next", {"person": "first"})["next"]
-            for _, client, _ in running.values():
-                client.connection.close()  # the server has closed one that was idle; it opens again
             began = {}
             for turn in range(WARM_UP + labels):
                 for name, (process, client, task) in list(running.items()):
@@ -262,6 +300,8 @@ def served(rows: int, labels: int, k: int = 28) -> dict[str, Any]:
                         body |= {"class": int(own[int(item)])}
                     else:
                         body |= {"present": np.flatnonzero(answers[int(item)]).tolist()}
+                    client.connection.close()  # the server closes one that waits while the other works
+                    client.connection.connect()
                     at = time.perf_counter()
                     reply = client.ask("POST", "/api/label" if name == "single" else "/api/label_set", body)
                     took[name].append(time.perf_counter() - at)
@@ -289,6 +329,7 @@ def main() -> None:
     parser.add_argument("--labels", type=int, default=300, help="of each server, with --serving")
     given = parser.parse_args()
     path, measures = given.out / "multi_label.json", ("core", "selection", "models/thresholds.py")
+    drawn = made_by.kept(given.cache, measures)
     before = json.loads(path.read_text()) if path.exists() else {}
     if given.serving is not None:
         found = before | {"serving": served(given.serving, given.labels)}
@@ -299,10 +340,11 @@ def main() -> None:
     parts: dict[str, Any] = {
         "update_ratio": update_ratio(),
         "exact": {"largest difference to one-vs-rest logistic regression": exactness(given.data)},
+        "names": [row for name in NAMED for row in class_names(name, given.data, min(given.seeds, 3))],
         "curves": [row for name in SETS for row in curves(name, given.cache, given.seeds)],
     }
     found = before | parts
-    write(path, found, measures=measures, parts=list(parts))
+    write(path, found, measures=(*measures, "models/names.py"), parts=list(parts), cached={"curves": drawn})
     columns = ["set", "arm", *list(found["curves"][0])[2:]]
     report("several classes per item", columns, [[str(row[c]) for c in columns] for row in found["curves"]])
     print(f"update: {found['update_ratio']}, against logistic regression: {found['exact']}")

@@ -5,7 +5,7 @@ import os
 import platform
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -64,17 +64,22 @@ def report(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
 
 def write(
-    path: Path, results: dict[str, Any], *, measures: Sequence[str], parts: Sequence[str] | None = None
+    path: Path,
+    results: dict[str, Any],
+    *,
+    measures: Sequence[str],
+    parts: Sequence[str] | None = None,
+    cached: Mapping[str, made_by.Record] | None = None,
 ) -> None:
     """Write results as JSON, with the machine and the code they come from.
 
     `measures` are folders or files below src/everylabel, as "core" or "selection/pool": by them the index of
     results shows whether the code has changed since. `parts` are those that this run has measured, where the
-    others are kept from an earlier run.
+    others are kept from an earlier run. `cached` are records of parts from a cache (`made_by.kept`).
     """
     made = made_by.record(measures)
     before = {} if parts is None else made_by.records(path)
-    records = {**before, **dict.fromkeys([made_by.WHOLE] if parts is None else parts, made)}
+    records = {**before, **dict.fromkeys([made_by.WHOLE] if parts is None else parts, made), **(cached or {})}
     figures = {name: value for name, value in results.items() if name not in ("made_by", "machine")}
     tables = {name for name, value in figures.items() if isinstance(value, list | dict)}
     if parts is not None and tables and tables <= set(records):

@@ -142,7 +142,7 @@ def test_names_that_lie_or_say_nothing_are_left_aside(tmp_path: Path, names: lis
         retrain(made.desk)
         told = made.next("me").result()["progress"]["names"]
         assert (told["on"], told["hold"], told["used"]) == (True, False, False)
-        assert "of no use" in told["sentence"]
+        assert "are ignored" in told["sentence"]
         lying = accuracy(made)
         made.change_settings("me", {"names": False}).result()
         retrain(made.desk)
