@@ -237,6 +237,6 @@ def test_unreadable_source_is_reported_and_row_numbers_are_shown(
                 continue  # what the user names is not compared
             assert source is None
             assert f"the source {place!r} cannot be read (Permission denied); items are shown by" in why
-    *_, display, notes = project._shown(parted, None, why, 3)
+    *_, display, notes = project._shown(None, why, 3)
     assert notes == (why,)
     assert display.text(2) == Rows(Numbered(3)).text(2)

@@ -60,7 +60,7 @@ SHADES = [LinearSegmentedColormap.from_list("", (BLUE, "white", RED))(i / 9) for
 
 
 def panels(
-    rows: list[Row],
+    rows: Sequence[Row],
     xlabel: str,
     ylabel: str,
     *,
