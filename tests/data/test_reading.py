@@ -415,7 +415,7 @@ def test_ids_are_looked_for_and_must_name_every_row(tmp_path: Path) -> None:
         assert (items.chosen.get("id_column"), items.id_column) == (chosen, chosen)
         assert items.own_ids == (list(ids) if chosen else None)
         assert list(items.ids) == (list(ids) if chosen else ["0", "1"])
-        assert any("the ids" in note or "names no rows" in note for note in items.notes) == (header[0] != "s")
+        assert any("the ids" in note or "used for ids" in note for note in items.notes) == (header[0] != "s")
         assert read(path, Options(id_column="none")).own_ids is None
     with pytest.raises(el.EverylabelError, match=r"is empty in row 2; expected .* --id-column none"):
         read(path, Options(id_column="id"))

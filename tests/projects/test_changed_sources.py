@@ -111,7 +111,7 @@ def test_labels_of_a_file_are_matched_by_the_sources_own_ids(tmp_path: Path) -> 
     assert found.unmatched == ["0"]
     twice = write(tmp_path / "y.csv", [*rows, {**rows[0], "body": "another text"}])
     notes = start(twice)
-    assert any("column 'id' names no rows" in note for note in notes)
+    assert any("column 'id' is not used for ids" in note for note in notes)
     found = read_labels(
         tmp_path / "old.csv", opened(twice)
     )  # the source's column all the same, not our number
@@ -218,7 +218,7 @@ def test_before_the_first_label_other_options_are_simply_taken(tmp_path: Path) -
     np.testing.assert_array_equal(opened(source).features, expected)
     start(source, text_column="title")
     start(source, text_column="body")
-    assert not any("read anew" in note for note in start(source))
+    assert not any("read again" in note for note in start(source))
     start(source, Label("3", "soap"))
     before = {path: path.read_bytes() for path in folder.glob("*.npy")}
     with pytest.raises(EverylabelError, match=r"12 with other content.*Last time --text-column was body"):

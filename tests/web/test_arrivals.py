@@ -162,7 +162,7 @@ def test_rows_that_were_gone_wait_for_the_next_start(inbox: Path) -> None:
     with served(inbox, accept=True) as made:
         inbox.write_text(lines(0, 31))
         assert made.look() == 30  # the new one
-        assert "1 are back" in made.problem
+        assert "1 have returned" in made.problem
     with served(inbox) as made:
         assert made.look() == 31
         assert made.labels() == {"29": "b"}
