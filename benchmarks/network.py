@@ -196,31 +196,33 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
+    by_set = {name: [row for row in rows if row["set"] == name] for name in SETS}
+    several = {name: sorted(some, key=_labels) for name, some in by_set.items() if len(some) > 2}
+    figure, axes = plt.subplots(1, 2 if several else 1, figsize=(14 if several else 10, 3.4), squeeze=False)
     some = [row for row in rows if row["labels"] == SHOWN]
-    at = np.arange(len(some))
-    figure, (ax, curves) = plt.subplots(1, 2, figsize=(14, 3.4), width_ratios=(2.2, 1))
+    ax, at = axes[0, 0], np.arange(len(some))
     for shift, how, title in ((-0.2, "frozen", "frozen encoder"), (0.2, "gated", "network learns too")):
         bars = ax.bar(at + shift, [row[how] for row in some], 0.38, label=title)
         ax.bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
     ax.set_xticks(at, [TITLES[row["set"]] for row in some], fontsize=8)
     ax.set(ylabel=f"accuracy at {SHOWN} labels", ylim=(0, 1.05))
     ax.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, 1.18))
-    for name in dict.fromkeys(row["set"] for row in rows):
-        points = sorted((row for row in rows if row["set"] == name), key=lambda row: row["labels"])
-        if len(points) < 3:
-            continue
+    for name, points in several.items():
         sizes = [row["labels"] for row in points]
-        (line,) = curves.plot(sizes, [row["gated"] for row in points], "o-", label=TITLES[name])
-        curves.plot(sizes, [row["frozen"] for row in points], "o--", color=line.get_color())
-    curves.set(xscale="log", xlabel="labels", title="dashed: frozen encoder")
-    curves.set_xticks(LABELS, [str(n) for n in LABELS])
-    curves.minorticks_off()
-    if curves.lines:
-        curves.legend(frameon=False, fontsize=8)
-    for part in (ax, curves):
-        part.spines[["top", "right"]].set_visible(False)
+        (line,) = axes[0, 1].plot(sizes, [row["gated"] for row in points], "o-", label=TITLES[name])
+        axes[0, 1].plot(sizes, [row["frozen"] for row in points], "o--", color=line.get_color())
+    if several:
+        axes[0, 1].set(xscale="log", xlabel="labels", title="dashed: frozen encoder")
+        axes[0, 1].set_xticks(LABELS, [str(n) for n in LABELS])
+        axes[0, 1].legend(frameon=False, fontsize=8)
+    for each in axes.flat:
+        each.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
+
+
+def _labels(row: dict[str, Any]) -> int:
+    return int(row["labels"])
 
 
 def table(rows: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
