@@ -117,7 +117,7 @@ def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
 
 ARRIVING = """const done = arguments[arguments.length - 1];
     import("/static/state.js").then(({setProgress, state}) => {
-        const arriving = {joined: 2, coming: 0, told: "the source has changed"};
+        const arriving = {joined: 2, coming: 0, problem: "the source has changed"};
         setProgress({...state.progress, version: Infinity, arriving});
         done(document.getElementById("arriving").textContent);
     });"""
