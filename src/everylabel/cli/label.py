@@ -130,58 +130,13 @@ def label(
     ray: options.Ray = None,
 ) -> None:
     """Label texts, images or features on a page; the model learns from every click."""
+    given = {name: value for name, value in locals().items() if name != "source"}  # fields of `LabelOptions`
     from everylabel.data.classes import class_list
     from everylabel.projects.options import LabelOptions
 
-    given = LabelOptions(
-        text_column=text_column,
-        image_column=image_column,
-        label_column=label_column,
-        id_column=id_column,
-        classes=class_list(classes, encoding),
-        multi_label=multi_label,
-        label_separator=label_separator,
-        fields=fields,
-        guidelines=guidelines,
-        images_in=images_in or (),
-        show=show,
-        model=model,
-        trust_model_code=trust_model_code,
-        import_file=import_file,
-        import_label_column=import_label_column,
-        import_id_column=import_id_column,
-        import_text_column=import_text_column,
-        suggestions=suggestions,
-        suggestion_column=suggestion_column,
-        suggestion_score_column=suggestion_score_column,
-        suggestion_source_column=suggestion_source_column,
-        review=review,
-        store=store,
-        host=host,
-        port=_port(host) if port is None else port,
-        token=token,
-        look_token=look_token,
-        token_file=token_file,
-        proxy=proxy,
-        browser=browser,
-        annotators_per_item=annotators_per_item,
-        check_every=check_every,
-        test=test,
-        tester=tester,
-        lease_seconds=lease_seconds,
-        strategy=strategy,
-        names_prior=options.is_on(names_prior),
-        network=None if network is None else network.value,
-        layout=layout,
-        folder=folder,
-        accept_changes=accept_changes,
-        confirm_labels=confirm_labels,
-        watch=watch,
-        encoding=encoding,
-        long_rows=long_rows,
-        ray=ray,
-    )
-    _label(source, given)
+    given |= {"classes": class_list(classes, encoding), "images_in": images_in or ()}
+    given |= {"port": _port(host) if port is None else port, "names_prior": options.is_on(names_prior)}
+    _label(source, LabelOptions(**given))
 
 
 def _port(host: str) -> int:

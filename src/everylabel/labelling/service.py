@@ -12,9 +12,9 @@ from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
-    Entry,
     Refused,
     Suggestion,
+    bulk_of,
     same_suggestion,
     suggested_fields,
 )
@@ -62,15 +62,11 @@ class Service:
     def label(self, person: str, item: str, value: int | str, key: str | None = None) -> Future[Reply]:
         """Save the class of an item."""
 
-        def same(sent: Body) -> bool:
-            number = self.state.names.get(" ".join(value.split())) if isinstance(value, str) else value
-            return isinstance(sent, events.Label) and (sent.item, sent.class_) == (item, number)
-
         def answer(i: int) -> events.Label:
             self._check_one_class()
             return events.Label(item, class_=self.state.book.number(value), **self._before(person, i))
 
-        return self._answer(person, item, key, same, answer)
+        return self._answer(events.Label, person, item, key, answer, [value])
 
     def label_set(
         self,
@@ -86,27 +82,13 @@ class Service:
             unchanged.
         """
 
-        def same(sent: Body) -> bool:
-            if not isinstance(sent, events.MultiLabel) or sent.item != item:
-                return False
-            names = self.state.names
-            there, gone = (
-                {names.get(" ".join(c.split())) if isinstance(c, str) else c for c in some}
-                for some in (present, absent or ())
-            )
-            return there == {*sent.present} and (absent is None or gone == {*sent.absent})
-
         def answer(i: int) -> events.MultiLabel:
             return multi_label(self.state, item, present, absent, **self._before(person, i))
 
-        return self._answer(person, item, key, same, answer)
+        return self._answer(events.MultiLabel, person, item, key, answer, present, absent)
 
     def rule_out(self, person: str, item: str, value: int | str, key: str | None = None) -> Future[Reply]:
         """Save that an item does not have a class; the person keeps the item."""
-
-        def same(sent: Body) -> bool:
-            number = self.state.names.get(" ".join(value.split())) if isinstance(value, str) else value
-            return isinstance(sent, events.Not) and (sent.item, sent.class_) == (item, number)
 
         def answer(i: int) -> events.Not:
             self._check_one_class()
@@ -114,30 +96,35 @@ class Service:
             self._check_left(person, i, number)
             return events.Not(item, class_=number, **self._before(person, i))
 
-        return self._answer(person, item, key, same, answer)
+        return self._answer(events.Not, person, item, key, answer, [value])
 
     def cannot_tell(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
         """Save "cannot tell"; the item is not asked again."""
-        return self._plain(events.CannotTell, person, item, key)
+
+        def answer(i: int) -> events.CannotTell:
+            return events.CannotTell(item, self._checked(person, i))
+
+        return self._answer(events.CannotTell, person, item, key, answer)
 
     def none_of_these(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
         """Save that no class fits an item."""
         if self.state.multi_label:
             return self.label_set(person, item, (), None, key)
 
-        def same(sent: Body) -> bool:
-            return isinstance(sent, events.NoneOfThese) and sent.item == item
-
         def answer(i: int) -> events.NoneOfThese:
             if not self.state.book.order:
                 raise Refused(409, "no_classes", "there are no classes yet; add one first")
             return events.NoneOfThese(item, **self._before(person, i))
 
-        return self._answer(person, item, key, same, answer)
+        return self._answer(events.NoneOfThese, person, item, key, answer)
 
     def skip(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
         """Leave an item for later."""
-        return self._plain(events.Skip, person, item, key)
+
+        def answer(i: int) -> events.Skip:
+            return events.Skip(item, self._checked(person, i))
+
+        return self._answer(events.Skip, person, item, key, answer)
 
     def undo(self, person: str, saved: int | None = None, key: str | None = None) -> Future[Reply]:
         """Undo the person's last answer or skip, and show its item again."""
@@ -196,22 +183,21 @@ class Service:
 
         return self.desk.submit(command)
 
-    def _plain(
-        self, kind: type[events.CannotTell | events.Skip], person: str, item: str, key: str | None
-    ) -> Future[Reply]:
-        def same(sent: Body) -> bool:
-            return isinstance(sent, kind) and sent.item == item
-
-        return self._answer(person, item, key, same, lambda i: kind(item, self._checked(person, i)))
-
     def _answer(
         self,
+        kind: type[events.Answered],
         person: str,
         item: str,
         key: str | None,
-        same: Callable[[Body], bool],
         answer: Callable[[int], events.Answered],
+        present: Sequence[int | str] = (),
+        absent: Sequence[int | str] | None = (),
     ) -> Future[Reply]:
+        """Save an answer of a kind about an item and classes, unless a request with the same key did."""
+
+        def same(sent: Body) -> bool:
+            return isinstance(sent, kind) and sent.item == item and self.names_classes(sent, present, absent)
+
         def command() -> Finish:
             event = self.state.sent_before(person, key, same)
             if event is None:
@@ -223,6 +209,19 @@ class Service:
 
         return self.desk.submit(command)
 
+    def names_classes(
+        self, sent: Body, present: Sequence[int | str], absent: Sequence[int | str] | None
+    ) -> bool:
+        """Return whether an answer is about these classes; absent: None stands for all others."""
+        names = self.state.names
+        there, gone = (
+            {names.get(" ".join(c.split())) if isinstance(c, str) else c for c in some}
+            for some in (present, absent or ())
+        )
+        if isinstance(sent, events.MultiLabel):
+            return there == {*sent.present} and (absent is None or gone == {*sent.absent})
+        return not isinstance(sent, events.Label | events.Not) or there == {sent.class_}
+
     def _take_back(self, person: str, saved: int | None, key: str | None) -> Event:
         last = self.state.last(person)
         if last is None:
@@ -232,9 +231,7 @@ class Service:
             raise Refused(409, "stale_undo", f"{what}: take that one back first")
         together = self.state.given_with(last)
         event = self.desk.emit(person, events.Undo(last.seq), key)
-        if (
-            isinstance(last.body, events.Classified) and last.body.bulk is not None
-        ):  # the person keeps their current item
+        if bulk_of(last) is not None:  # the person keeps their current item
             for seq in reversed(together[:-1]):
                 self.desk.emit(person, events.Undo(seq))
             return event
@@ -317,17 +314,17 @@ def label_many(
     """
     desk, wanted = service.desk, list(dict.fromkeys(items))
 
-    def given_to(item: str, number: int, bulk: int | None) -> events.Label | events.MultiLabel:
+    def given_to(item: str, number: int, bulk: int) -> events.Label | events.MultiLabel:
         before = service.views.before(service.state.position[item])
         if service.state.multi_label:
-            present, absent = ((), (number,)) if remove else ((number,), ())
-            return events.MultiLabel(item, list(present), list(absent), bulk=bulk, **before)
+            present, absent = ([], [number]) if remove else ([number], [])
+            return events.MultiLabel(item, present, absent, bulk=bulk, **before)
         return events.Label(item, class_=number, bulk=bulk, **before)
 
     def same(sent: Body) -> bool:
-        if not isinstance(sent, events.Classified) or sent.bulk is None:
-            return False
-        return _says(sent, given_to(sent.item, service.state.book.number(value), sent.bulk))
+        present, absent = ([], [value]) if remove else ([value], [])
+        bulk = isinstance(sent, events.Classified) and sent.bulk is not None
+        return bulk and service.names_classes(sent, present, absent)
 
     def command() -> Finish:
         if remove and not service.state.multi_label:
@@ -349,7 +346,7 @@ def label_many(
             bodies = [given_to(item, number, bulk) for item in chosen]
             made = [desk.emit(person, body, None if i else key) for i, body in enumerate(bodies)]
             sent = made[0]
-        given = state.bulks[_bulk(sent)]
+        given = state.bulks[bulk_of(sent) or sent.seq]
         desk.ask_for(person)
         counts = {"labelled": len(given), "left_out": left_out}
         return lambda: {**service.views.reply(person, given[-1]), "bulk": counts}
@@ -373,19 +370,6 @@ def multi_label(
     if not there and not gone:
         raise Refused(422, "no_answer", "present and absent are empty; expected a class in one of them")
     return events.MultiLabel(item, sorted(there), sorted(gone), **more)
-
-
-def _says(sent: events.Classified, other: events.Classified) -> bool:
-    """Return whether two answers give the same classes."""
-    if isinstance(sent, events.MultiLabel) and isinstance(other, events.MultiLabel):
-        return (sent.present, sent.absent) == (other.present, other.absent)
-    return isinstance(sent, events.Label) and isinstance(other, events.Label) and sent.class_ == other.class_
-
-
-def _bulk(event: Event | Entry) -> int:
-    """Return the first event of a bulk label, from the event with the request's key."""
-    assert isinstance(event.body, events.Classified)
-    return event.body.bulk or event.seq
 
 
 class Said(NamedTuple):

@@ -129,13 +129,10 @@ class Views:
             return counts
 
         counts: np.ndarray | None = self.desk.read(look).result()
-        if counts is not None:
-            return counts
-        return self._count_guesses()
-
-    def _count_guesses(self) -> np.ndarray:
-        self.guesses()
-        return self._guesses[2]
+        if counts is None:
+            self.guesses()
+            counts = self._guesses[2]
+        return counts
 
     @property
     def can_scan(self) -> bool:
@@ -466,11 +463,8 @@ class Views:
         label = self.state.label_of(i)
         known = "cannot_tell" if i in self.state.answers else "out" if i in self.state.holder else "free"
         hidden = i in self._checks() or not self._knows()
-        guess = None if hidden else self._guess_shown(i)
+        guess = None if hidden else self.guessed_classes(i) if self.state.multi_label else self.guess(i)[0]
         return {"state": "labelled" if label is not None else known, "label": in_reply(label), "guess": guess}
-
-    def _guess_shown(self, i: int) -> int | list[int] | None:
-        return self.guessed_classes(i) if self.state.multi_label else self.guess(i)[0]
 
     def guessed_classes(self, i: int) -> list[int]:
         """Return the predicted classes of one item of a multi-label project."""

@@ -136,49 +136,20 @@ def label(
     0
     >>> session.stop()
     """
+    given = dict(locals())  # the options, by name; and four arguments that are none
+    for name in ("source", "folder", "display", "height"):
+        del given[name]
     with _in_python():
         in_memory = not isinstance(source, str | os.PathLike)
-        options = LabelOptions(
-            text_column=text_column,
-            image_column=image_column,
-            label_column=label_column,
-            id_column=id_column,
-            classes=classes_of(classes, encoding),
-            multi_label=multi_label,
-            label_separator=label_separator,
-            show=show,
-            fields=fields_of(fields),
-            guidelines=None if guidelines is None else Path(guidelines),
-            images_in=[*folders_of(images_in), *_anywhere(in_memory and is_local(host))],
-            model=model,
-            trust_model_code=trust_model_code,
-            strategy=strategy,
-            names_prior=names_prior,
-            network=network,
-            check_every=check_every,
-            annotators_per_item=annotators_per_item,
-            lease_seconds=lease_seconds,
-            test=None if test is None else str(test),
-            tester=tester,
-            layout=layout,
-            store=store,
-            accept_changes=accept_changes,
-            confirm_labels=confirm_labels,
-            watch=watch,
-            encoding=encoding,
-            long_rows=long_rows,
-            suggestions=suggestions,
-            suggestion_column=suggestion_column,
-            suggestion_score_column=suggestion_score_column,
-            suggestion_source_column=suggestion_source_column,
-            review=review,
-            host=host,
-            port=port,
-            token=token,
-            look_token=look_token,
-            browser=browser,
-            framed=True,
-        )
+        given |= {
+            "classes": classes_of(classes, encoding),
+            "fields": fields_of(fields),
+            "guidelines": None if guidelines is None else Path(guidelines),
+            "images_in": [*folders_of(images_in), *_anywhere(in_memory and is_local(host))],
+            "test": None if test is None else str(test),
+            "framed": True,
+        }
+        options = LabelOptions(**given)
         place, tidy, kept = _place(source, folder)
         again = [key for key in (kept, _cell()) if key is not None]
         for earlier in [_sessions[key] for key in again if key in _sessions]:

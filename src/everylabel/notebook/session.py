@@ -123,18 +123,9 @@ class Source(NamedTuple):
 class Session:
     """Items that people label on a page of this process.
 
-    Parameters
-    ----------
-    source : Source
-        The labelled source.
-    background : Background
-        The server of the page.
-    folder : path, optional
-        The project's folder; None if it is temporary.
-    tidy : function
-        Removes temporary files when the session is stopped.
-    height : int
-        Pixels of the frame in a notebook.
+    folder : the project's folder; None if it is temporary
+    tidy : removes temporary files when the session is stopped
+    height : pixels of the frame in a notebook
 
     After `stop` the page is gone; labels and model stay as they were.
 

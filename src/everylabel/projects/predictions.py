@@ -113,20 +113,9 @@ def predict(
 ) -> Predicted:
     """Return predictions for new items by the model trained exactly on all labels.
 
-    Parameters
-    ----------
-    project : Project
-        The project whose model predicts.
-    label_set : LabelSet
-        Its labels: `log.read_labels`.
-    new : path
-        A table, a folder of images, or features, as `open_project` takes them.
-    options : Options
-        Of the new file; unset ones are the project's own, if the file has such a column.
-    progress : function, optional
-        Called with the number of rows embedded so far and of all rows.
-    embedder : Embedder, optional
-        Embeds the new items, if the project's features came with its source.
+    new : a table, a folder of images, or features, as `open_project` takes them
+    options : of the new file; unset ones are the project's own, if the file has such a column
+    embedder : embeds the new items, if the project's features came with its source
     """
     prepared = prepare(project.features)
     posterior = trained(prepared, label_set)

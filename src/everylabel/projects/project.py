@@ -166,58 +166,25 @@ def open_project(
 ) -> Project:
     """Return a source as a project with memory-mapped features; items without features are embedded.
 
-    Parameters
-    ----------
-    source : path or name
-        A CSV, TSV, JSON, JSONL, Excel (.xlsx) or Parquet file, a folder of images, a .npy or .npz file of
-        features, a dataset's name (digits needs nothing else), or the folder of an existing project:
-        with another `folder`, that project's source is read with its options and saved to `folder`.
-        IN_MEMORY if only `reader` has the items.
-    text_column, image_column : str, optional
-        The column to label. If the file has exactly one candidate, it is used, and a note says so.
-    label_column, id_column : str, optional
-        Existing labels, and unique names; "folder" uses an image's sub-folder as its label, "y" the labels of
-        an .npz file.
-    classes : sequence of str, optional
-        Class names, in the order of their numbers.
-    show : path, optional
-        A table with one row per row of features, for display on the page.
-    model : str, optional
-        As in `everylabel.embed`. A local model is loaded only if it is named here, not if the folder
-        remembers it: the folder may come from anybody.
-    folder : path, optional
-        Where features and labels are stored; by default SOURCE.everylabel beside the source.
-    encoding : str, optional
-        Of a text file that is not UTF-8.
-    label_separator : str, optional
-        Items may have several classes: the label column holds lists separated by this, or JSON lists, or
-        there is one column of 0 and 1 per class.
-    long_rows : {"join", "cut"}, optional
-        How to treat rows of a CSV file with more cells than its header; None refuses them.
-    progress : function, optional
-        Called with the number of rows embedded so far and of all rows.
-    check : function, optional
-        Called after reading the source, before anything is embedded or written; may refuse it, or return the
-        items with their ids in a log.
-    begin : function, optional
-        If given, only a sample is embedded where that helps: see `Project.coming`. Called like `check`, it
-        returns the positions of items needed at once; None: all.
-    keep : bool
-        Save the options for the next start. False leaves that to `Project.keep`; nothing changes until then.
-    trust_model_code : bool
-        As in `everylabel.embed`.
-    reader : function
-        Reads the source, a full path or a dataset's name, as the options say.
-    fields : str, optional
-        Comma-separated columns that the page shows beside an item; saved for the next start.
-    private : bool
-        The items are shown to nobody else, so a remembered source may be anywhere on this machine.
-    needed : bool
-        False: if the source is gone, use the features in the folder, with empty items.
-    embed : bool
-        False: only labels are needed, so items get no features.
+    Parameters that are not named below are those of `data.options.Options` and `everylabel.embed`; options
+    that are not given are taken from the last time, if the folder has any.
 
-    Options that are not given are taken from the last time, if the folder has any.
+    source : as in `everylabel label`. With the folder of an existing project and another `folder`, that
+        project's source is read with its options and saved to `folder`. IN_MEMORY if only `reader` has the
+        items.
+    model : a local model is loaded only if it is named here, not if the folder remembers it: the folder may
+        come from anybody
+    folder : where features and labels are stored; by default SOURCE.everylabel beside the source
+    progress : called with the number of rows embedded so far and of all rows
+    check : called after reading the source, before anything is embedded or written; may refuse it, or return
+        the items with their ids in a log
+    begin : if given, only a sample is embedded where that helps: see `Project.coming`. It is called
+        like `check` and returns the positions of items needed at once; None: all.
+    keep : save the options for the next start. False leaves that to `Project.keep`.
+    reader : reads the source, a full path or a dataset's name, as the options say
+    private : the items are shown to nobody else, so a remembered source may be anywhere on this machine
+    needed : False: if the source is gone, use the features in the folder, with empty items
+    embed : False: only labels are needed, so items get no features
     """
     shown = show if show is None or "://" in str(show) else Path(show).absolute()
     names = None if classes is None else tuple(classes)

@@ -3,12 +3,9 @@
 The estimate depends only on the labels and on which of them were drawn at random, not on when it is computed.
 The share of class c among the unlabelled items is a difference estimate,
     mean over unlabelled items of p_c + n/(n + SHRUNK) * mean over n checks of ([label = c] - p_c left out)
-The model's verdict on each label, with that label left out, is stored in columns: each training computes one
-for every label.
 """
 
-from bisect import bisect_left
-from collections.abc import Collection, ItemsView, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -47,48 +44,6 @@ class LeftOut(NamedTuple):
     guess: Value  # in a multi-label project the label with its most doubtful class changed
     sure: float  # probability of the guess
     wrong: float = 0.0  # probability that the label is wrong (`quality/suspects.py`)
-
-
-class LeftOuts(Mapping[int, LeftOut]):
-    """Verdicts by item, sorted by item.
-
-    Parameters
-    ----------
-    items : (n,), ascending
-    label, own, guess, sure, wrong : (n,) each, see `LeftOut`
-    """
-
-    def __init__(self, items: np.ndarray, *columns: np.ndarray) -> None:
-        self._items = np.asarray(items, np.int64).data  # faster than arrays for single lookups
-        kinds = np.int32, np.float64, np.int32, np.float64, np.float64
-        self._columns = [np.array(one, kind).data for one, kind in zip(columns, kinds, strict=True)]
-
-    def __getitem__(self, item: int) -> LeftOut:
-        at = bisect_left(self._items, item)
-        if at == len(self._items) or self._items[at] != item:
-            raise KeyError(item)
-        return LeftOut(*(column[at] for column in self._columns))
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._items.tolist())
-
-    def items(self) -> ItemsView[int, LeftOut]:
-        """Return all pairs without searching for each item."""
-        return _All(self)
-
-    def rows(self) -> Iterator[LeftOut]:
-        """Iterate over the verdicts in the order of the items."""
-        return map(LeftOut, *(column.tolist() for column in self._columns))
-
-
-class _All(ItemsView[int, LeftOut]):
-    _mapping: LeftOuts
-
-    def __iter__(self) -> Iterator[tuple[int, LeftOut]]:
-        return zip(self._mapping, self._mapping.rows(), strict=True)
 
 
 class Evidence(NamedTuple):
@@ -200,11 +155,14 @@ def left_out(
     return _left_out(idx, truth, without, columns)
 
 
-def _left_out(idx: np.ndarray, truth: np.ndarray, without: np.ndarray, columns: Sequence[int]) -> LeftOuts:
+def _left_out(
+    idx: np.ndarray, truth: np.ndarray, without: np.ndarray, columns: Sequence[int]
+) -> dict[int, LeftOut]:
     """Return verdicts by item; columns : class of each column of the model."""
     own, numbers = without[np.arange(len(idx)), truth], np.array(columns)
     guess, wrong = numbers[without.argmax(axis=1)], probably_wrong(without, truth)
-    return LeftOuts(idx, numbers[truth], own, guess, without.max(axis=1), wrong)
+    rows = zip(*(x.tolist() for x in (numbers[truth], own, guess, without.max(axis=1), wrong)), strict=True)
+    return {item: LeftOut(*row) for item, row in zip(idx.tolist(), rows, strict=True)}
 
 
 def _without(posterior: Posterior, n: int, k: int, said: Suggested | None = None) -> np.ndarray:

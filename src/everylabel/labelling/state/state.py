@@ -465,25 +465,17 @@ class LabelSet(NamedTuple):
         ids = _copied(ids)
         place = ids.position
         to = [place[name] for name in self.ids]
-        labels = {to[item]: label for item, label in self.labels.items()}
-        answers = {to[item]: given for item, given in self.answers.items()}
-        aside, test = [to[item] for item in self.aside], {to[item]: c for item, c in self.test.items()}
-        none = [to[item] for item in self.none]
-        by_model = {to[item]: label for item, label in self.by_model.items()}
+        by_item = ("labels", "answers", "test", "by_model", "ruled_out", "given")
+        moved: dict[str, Any] = {
+            name: {to[item]: value for item, value in getattr(self, name).items()} for name in by_item
+        }
+        moved |= {name: [to[item] for item in getattr(self, name)] for name in ("aside", "none", "left")}
         return self._replace(
             ids=ids,
-            labels=labels,
-            answers=answers,
-            aside=aside,
-            test=test,
-            none=none,
-            by_model=by_model,
-            ruled_out={to[item]: some for item, some in self.ruled_out.items()},
-            left=[to[item] for item in self.left],
             suggestions=[one._replace(items=np.array(to, np.int64)[one.items]) for one in self.suggestions],
             drawn={to[item]: weight for item, weight in (self.drawn or {}).items()},
-            given={to[item]: label for item, label in self.given.items()},
             final=frozenset(to[item] for item in self.final),
+            **moved,
         )
 
 

@@ -448,7 +448,7 @@ class ClassChange(NamedTuple):
     before: ClassBook
 
 
-def bulk_of(entry: Entry | None) -> int | None:
+def bulk_of(entry: Entry | events.Event | None) -> int | None:
     """Return the first event of the bulk label that an answer belongs to; None if it was given singly."""
     return entry.body.bulk if entry is not None and isinstance(entry.body, events.Classified) else None
 
