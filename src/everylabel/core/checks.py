@@ -137,7 +137,7 @@ def check_matrix(
 
 
 def outlying_rows(features: Array, beside: Array | None = None) -> np.ndarray:
-    """Return the rows with a number more than FAR times as large as most rows have.
+    """Return the rows with a finite number more than FAR times as large as most rows have.
 
     beside : rows of earlier calls, to compare with
     """
@@ -146,7 +146,8 @@ def outlying_rows(features: Array, beside: Array | None = None) -> np.ndarray:
     sizes = _row_sizes(features)
     known = sizes if beside is None else np.concatenate([sizes, _row_sizes(beside)])
     usual = float(np.median(known)) if len(known) > 2 else 0.0
-    return np.flatnonzero(sizes > FAR * usual) if usual > 0.0 else np.zeros(0, np.int64)
+    far = (sizes > FAR * usual) & np.isfinite(sizes)  # infinite numbers are refused elsewhere
+    return np.flatnonzero(far) if usual > 0.0 else np.zeros(0, np.int64)
 
 
 def _row_sizes(rows: Array) -> np.ndarray:

@@ -30,7 +30,7 @@ NO_SUGGESTIONS = (
 class Service:
     """Requests, as futures of replies; `views` holds the read-only ones, `classes` those about classes.
 
-    A request repeated with the same key gets the first reply and counts once.
+    A change that is sent again with the same request key counts once; the reply shows the present state.
     """
 
     def __init__(self, desk: Desk, show: ShowItem) -> None:
@@ -48,7 +48,7 @@ class Service:
     def next(self, person: str, questions: bool | None = None) -> Future[Reply]:
         """Return the person's item: the leased one, or a new one.
 
-        questions : from now on choose this person's items of a multi-label project for yes / no questions
+        questions : True: from now on ask this person yes / no questions (multi-label projects)
         """
 
         def command() -> Finish:
@@ -155,7 +155,7 @@ class Service:
         return self.desk.submit(command)
 
     def wish(self, person: str, number: int, checks: int, key: str | None = None) -> Future[Reply]:
-        """Request N more checks among the items predicted as a class; 0 cancels the request."""
+        """Request `checks` more checks among the items predicted as a class; 0 cancels the request."""
 
         def command() -> Finish:
             wish = events.Wish(self.state.book.number(number), checks)
@@ -212,7 +212,7 @@ class Service:
     def names_classes(
         self, sent: Body, present: Sequence[int | str], absent: Sequence[int | str] | None
     ) -> bool:
-        """Return whether an answer is about these classes; absent: None stands for all others."""
+        """Return whether an answer is about these classes; absent=None matches any."""
         names = self.state.names
         there, gone = (
             {names.get(" ".join(c.split())) if isinstance(c, str) else c for c in some}

@@ -1,8 +1,8 @@
 """The paper's update: one Gauss-Newton step, then the covariance at the new mean (Eqs. 5-7, App. C).
 
-b new points, d features, k classes.
+D+ the b new labels, d features, k classes; h_x features, e_y one-hot labels, w_x weights, c_x curvatures.
     mu_upd    = mu - step_size H^-1(mu, Sigma, D+) sum_x w_x h_x (p_x - e_y)'        Eq. 5
-    Sigma_upd = H^-1(mu_upd, Sigma, D+)                                              Eq. 6
+    Sigma_upd = H^-1(mu_upd, Sigma, D+)        H = Sigma^-1 + sum_x w_x c_x h_x h_x'   Eq. 6
 One by one, each label's residual is taken at the mean after the previous label; jointly, all residuals
 are taken at the old mean. Both end at the same covariance where the curvature is constant.
 Departure: the printed multi-class residual has p* for every class. The gradient of the log
@@ -65,7 +65,7 @@ def _joint(posterior: Posterior, new: _Targets, step_size: float) -> Posterior:
     at = Instances(new.features, kind.link(new.features @ posterior.mean), new.weights)
     gradient = new.features.T @ (as_columns(new.weights) * (at.probs - new.targets))
     here = condition_many(kind, posterior, at, 1)
-    units = eye(gradient.shape[0], gradient)  # express the gradient as that of d < b unit instances
+    units = eye(gradient.shape[0], gradient)  # the gradient as d unit rows, in place of b instances
     mean = posterior.mean - step_size * apply_cov(kind, here, units, gradient)
     at = at._replace(probs=kind.link(new.features @ mean))
     return condition_many(kind, posterior.replace(mean=mean), at, 1)

@@ -1,18 +1,19 @@
 """The sources' evidence about the class of an item, and predictions that combine it with the head.
 
 For an item x with suggestions s_j of sources j, theta_j the confusion matrix of j,
-    p(y | x, s) ~ p(y | x) prod_j theta_j[y, s_j]        if the sources beat the head, else p(y | x)
+    p(y | x, s) prop. to p(y | x) prod_j theta_j[y, s_j]        if the sources beat the head, else p(y | x)
 A source that gives a probability v for each class counts as sum_s v[s] theta_j[y, s]. The sources beat the
-head if they alone predict more of people's labels, each left out of the confusion matrices and of the head.
+head if they alone predict more of people's labels (confusion matrices by five folds, the head by
+leave-one-out; items that a strategy chose count CHOSEN), and before the first label.
 The product is right if head and sources err independently; but sources err where the head is unsure, and the
-head has learned from the suggestions already, so it pays for good sources only. Measured on digits, TREC-6,
-MPQA and DBpedia-14 (two draws, 25 labels), accuracy on items with suggestions less the better of suggestions
-and a head without them: this rule +10.4, +5.8 and 0 points for sources right in 60, 75 and 90 % of cases, the
-head alone +10.4, +6.0 and -1.1, the product always +.7, +1.3 and -.4, both raised to powers that were fitted
-to people's labels +7.3, +3.9 and +.2.
+head has learned from the suggestions already, so the product helps only if the sources are good. Measured on
+digits, TREC-6, MPQA and DBpedia-14 (two draws, 25 labels), accuracy on items with suggestions less the
+better of suggestions and a head without them: this rule +10.4, +5.8 and 0 points for sources right in 60,
+75 and 90 % of cases, the head alone +10.4, +6.0 and -1.1, the product always +.7, +1.3 and -.4, both raised
+to powers that were fitted to people's labels +7.3, +3.9 and +.2.
 
 A score compares one suggestion of a source with its others. The labels decide how informative scores are:
-    log odds of being right = a + b logit(score),     a, b fitted with the prior b ~ N(0, SLOPE^2)
+    log odds of being right = a + b z,     z the standardised logit of the score, b ~ N(0, SLOPE^2)
 and the odds of the suggested class are multiplied by the item's odds relative to the source's mean.
 """
 
@@ -34,11 +35,11 @@ from everylabel.labelling.sources.reliability import (
 )
 from everylabel.labelling.state.types import Suggestions
 
-FEW = 5  # labels in common below which a source is not measured but assumed
-AT_ITS_WORD = 0.5  # to be right this often beyond chance
+FEW = 5  # with fewer labelled suggestions, the confusion matrix of a source is assumed
+AT_ITS_WORD = 0.5  # assumed accuracy beyond chance of such a source
 SLOPE = 0.5  # standard deviation of the prior on b
 FOLDS = 5  # folds of labels: confusion matrices are measured on the others
-EDGE = 0.01  # distance of scores from 0 and 1
+EDGE = 0.01  # scores are clipped to [EDGE, 1 - EDGE]
 
 
 class Evidence(NamedTuple):
@@ -107,7 +108,7 @@ def weigh(
     k: int,
     drawn: Mapping[int, float] | None = None,
 ) -> Evidence | None:
-    """Return the evidence of sources; None if the head alone predicts people's labels as well.
+    """Return the evidence of sources; None if the head alone predicts people's labels as well or better.
 
     posterior : of the head, with the labels' data first (`teaching.posterior_of`)
     drawn : as in `measure`
@@ -142,7 +143,7 @@ def _by_score(one: Suggestions, labels: Mapping[int, int]) -> np.ndarray:
     known = np.flatnonzero(np.isin(one.items, list(labels)))
     right = np.array([labels[int(i)] == c for i, c in zip(one.items[known], one.classes[known], strict=True)])
     level = slope = 0.0
-    for _ in range(20):  # Newton's method for level and slope; ten steps are enough
+    for _ in range(20):  # Newton's method for level and slope
         p = 1.0 / (1.0 + np.exp(-(level + slope * size[known])))
         bend = p * (1.0 - p)
         rows = np.column_stack([np.ones(len(known)), size[known]])

@@ -1,6 +1,7 @@
 """Uncertainty herding (Bae et al., 2025) and MaxHerding: cover the (uncertain) regions without labels.
 
-C candidates, E evaluation instances, L known ones (labelled or leased); k a Gaussian kernel of directions
+C candidates (half of the smallest margins, half random), E a random sample of the pool, L known instances
+(labelled or leased); k a Gaussian kernel of directions
 (rows without the bias, centred, of norm 1), u the model's uncertainty of an instance.
     coverage(e) = max_{l in L} k(e, l)            gain(c) = sum_e u(e) max(0, k(e, c) - coverage(e))
     u(e) = (1 - margin(e))^2 / s_y    y the predicted class of e, s_y = mean_e p_y(e) its share of the pool
@@ -26,9 +27,9 @@ from everylabel.selection.pool.view import shared_cov
 from everylabel.selection.sampling import candidates
 from everylabel.selection.strategies.multi_label import class_wise
 
-WIDTH = 0.25  # quantile of squared distances to the nearest known instance
+QUANTILE = 0.25  # quantile of squared distances to the nearest known instance
 NARROWEST = 0.05  # squared width, of directions whose squared distances go up to 4
-LOOKED_AT = 60  # instances of a larger pool whose margins are compared for each candidate
+LOOKED_AT = 60  # instances sampled per candidate from a larger pool, before the smallest margins are taken
 MEASURED = 200  # known instances whose nearest neighbour sets the width
 REMEMBERED = 500  # known instances that count as covering; more are subsampled
 
@@ -123,4 +124,4 @@ def _width(known: np.ndarray) -> float:
     some = known[:: max(1, len(known) // MEASURED)]
     inner = some @ known.T
     inner[inner > 1.0 - 1e-6] = -1.0  # itself, and copies of it
-    return max(float(np.quantile(2.0 - 2.0 * inner.max(axis=1), WIDTH)), NARROWEST)
+    return max(float(np.quantile(2.0 - 2.0 * inner.max(axis=1), QUANTILE)), NARROWEST)
