@@ -255,7 +255,7 @@ def table(rows: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
 
 def fill(page: Path, text: str) -> None:
     """Replace the part of a page between two marks."""
-    begin, end = "<!-- begin: made by benchmarks.network -->\n", "\n<!-- end -->"
+    begin, end = "[//]: # (begin: made by benchmarks.network)\n\n", "\n\n[//]: # (end)"
     before, rest = page.read_text().split(begin)
     page.write_text(before + begin + text + end + rest.split(end, 1)[1])
 

@@ -85,3 +85,18 @@ def test_the_test_set_is_judged_by_the_model_that_never_saw_it(tmp_path: Path) -
     left = [i for i in range(40, N) if i not in test and i != 200]
     p = softmax(FEATURES[left] @ mean[:-1] + mean[-1])
     assert found.body.expected == pytest.approx(p.max(axis=1).mean(), abs=1e-4)  # test items are not left
+
+
+def test_checks_are_judged_by_people_where_the_model_learned_a_consensus() -> None:
+    labels = dict(enumerate(Y[:60].tolist()))
+    training, learner = trained(labels)
+    drawn = dict.fromkeys(range(40), 1.0)
+    found = assess(training, learner.trained, learner, Evidence(drawn, {}))
+    voted = {i: (labels[i] + 1) % 10 for i in range(20)}
+    other = assess(training, learner.trained, learner, Evidence(drawn, {}, voted=voted))
+    right, less = (
+        sum(pair["count"] for pair in each.checks["confusion"] if pair["true"] == pair["guess"])
+        for each in (found, other)
+    )
+    assert right - less > 10
+    assert other.body.estimate < found.body.estimate  # type: ignore[operator]

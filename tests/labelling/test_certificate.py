@@ -1,11 +1,14 @@
 """Certificates of the model's labels: they hold at any time, and few confirmations give one."""
 
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from everylabel.labelling.quality.certificate import BETS, SETS, certify, levels
+from everylabel.labelling.quality.certificate import BETS, SETS, certify, is_wrong, levels
+from everylabel.labelling.state.types import ClassSet
 
 
 def _confirmed(wrong: np.ndarray, sure: np.ndarray, rng: np.random.Generator, rate: float, most: int):  # type: ignore[no-untyped-def]
@@ -85,3 +88,17 @@ def test_the_promise_is_broken_in_at_most_one_of_twenty_runs(kind: str) -> None:
         found = certify(places, known[:size], rate=rate, confidence=0.95).certified
         broken += found is not None and wrong[order][np.array(places) >= found].mean() > rate
     assert broken <= 0.05 * runs
+
+
+def test_a_partial_answer_does_not_confirm_a_set_of_classes() -> None:
+    proposed = ClassSet.of([2], [0, 1, 3])
+    answers = {
+        0: ClassSet.of([2], [0, 1, 3]),
+        1: ClassSet.of([2]),  # yes to one class, the others unanswered
+        2: ClassSet.of([], [0]),
+        3: ClassSet.of([2, 3], [0, 1]),
+    }
+    state: Any = SimpleNamespace(labels=answers, now=lambda value: value, answers={4: []}, skipped={})
+    assert [is_wrong(state, i, proposed) for i in range(6)] == [False, True, True, True, True, None]
+    single: Any = SimpleNamespace(labels={0: 2, 1: 3}, now=lambda value: value, answers={}, skipped={})
+    assert [is_wrong(single, i, 2) for i in range(2)] == [False, True]

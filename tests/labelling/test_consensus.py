@@ -63,17 +63,17 @@ def test_settle_equals_agree_and_an_adjudicator_is_final() -> None:
     }
     answers = {i: [Answer(j, str(j), v) for j, v in enumerate(vs)] for i, vs in said.items()}
     answers[50] = [Answer(0, "0", CANNOT_TELL)]
-    found = settle(FEATURES, answers, final=[7])
+    found = settle(FEATURES, answers, final={7: said[7][0]})  # somebody answered after the adjudicator
     votes = np.array([said[i] for i in range(50)])
     classes = np.unique(votes)
     probs = agree(
         FEATURES[:50],
         np.searchsorted(classes, votes),
         len(classes),
-        {7: int(np.searchsorted(classes, said[7][1]))},
+        {7: int(np.searchsorted(classes, said[7][0]))},
     ).probs
     assert found.keys() == set(range(50))
-    assert found[7].label == said[7][1]
+    assert found[7].label == said[7][0]
     assert found[7].probability == 1.0
     for i in range(50):
         np.testing.assert_allclose([found[i].probs[int(c)] for c in classes], probs[i])

@@ -163,7 +163,7 @@ def test_others_add_to_it_and_a_class_of_theirs_goes_first(tmp_path: Path) -> No
         made.cannot_tell("eve", item).result()
         assert made.state.place(i).ruled_out == {3}  # and so only Bob's is left
         made.jump("eve", IDS[201]).result()
-        with pytest.raises(Refused, match="is with"):
+        with pytest.raises(Refused, match="is leased to"):
             made.rule_out("bob", IDS[201], 1).result()
 
 

@@ -17,6 +17,7 @@ from everylabel.log import events
 from everylabel.log.events import Event
 from everylabel.log.store import Store
 from everylabel.projects.log import Proposed, bring_up_to_date
+from everylabel.web.bodies import SuggestedItem
 from tests.labelling.desks import CLASSES, FEATURES, IDS, N, Y, fingerprint, label, probabilities, service
 
 RNG = np.random.default_rng(0)
@@ -269,3 +270,16 @@ def test_sent_suggestions_are_all_taken_or_none_with_a_reason(tmp_path: Path) ->
         told = suggest(made, "me", "llm", rows, add_classes=True).result()
         assert told == {"new": 2, "suggestions": 2, "repeated": 1, "added_classes": ["ten"]}
         assert made.state.suggestions_to(0)[0][1].class_ == made.state.book.number("ten")
+
+
+def test_probabilities_that_are_all_zero_stand_for_the_class_alone(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        suggest(made, "me", "llm", [Said(IDS[0], 1, 0.0, {CLASSES[1]: 0.0}), Said(IDS[1], 2)]).result()
+        label(made, 12)
+        retrain(made.desk)  # an older version wrote such a suggestion; training must not fail
+        (found,) = made.state.suggested()
+        assert found.probs is not None
+        np.testing.assert_allclose(found.probs.sum(axis=1), 1.0)
+        assert np.isfinite(probabilities(made)).all()
+    with pytest.raises(ValueError, match="all 0"):
+        SuggestedItem(item="a", probabilities={"1": 0.0})

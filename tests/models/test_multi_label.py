@@ -193,3 +193,13 @@ def test_thresholds_of_a_pool_ignore_which_instances_were_chosen() -> None:
     np.testing.assert_array_equal(thresholds_of(other, x), found)
     by_labels: list[Any] = [thresholds_of(other), thresholds_of(posterior)]
     assert not np.allclose(*by_labels)
+
+
+def test_a_class_without_a_positive_label_is_not_predicted_everywhere() -> None:
+    x, y = problem(300)
+    labels = y[:60].copy()
+    labels[:, 2] = 0.0
+    posterior = el.laplace(el.fit_map(x[:60], labels, 3), x[:60], "bernoulli", labels=labels)
+    found: Any = thresholds_of(posterior, x)
+    assert found[2] >= 0.5
+    np.testing.assert_array_equal(found[:2], el.thresholds(el.predict_proba(posterior, x, "mean"))[:2])

@@ -225,10 +225,10 @@ def _probabilities(value: Any, where: str) -> dict[str, float]:
         found = {str(name): 0.0 if one is None else float(one) for name, one in given.items()}
     except (TypeError, ValueError, AttributeError):
         found = {}
-    if not found or not all(0.0 <= one <= 1.0 for one in found.values()):
+    if not any(found.values()) or not all(0.0 <= one <= 1.0 for one in found.values()):
         raise EverylabelError(
-            f"{PROBABILITIES} is {value!r:.60} ({where}); expected classes with numbers from 0 to 1, as "
-            '{"refund": 0.8, "delivery": 0.2}'
+            f"{PROBABILITIES} is {value!r:.60} ({where}); expected classes with numbers from 0 to 1, not all "
+            '0, as {"refund": 0.8, "delivery": 0.2}'
         )
     return found
 

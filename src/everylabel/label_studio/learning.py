@@ -120,7 +120,7 @@ class Learning:
             task, score = str(one.get("task")), one.get("score")
             choices = choices_of(one.get("result"), control)
             name = self.configuration.class_of(choices[0]) if len(choices) == 1 else ""
-            if name in known and task in self.state.position:
+            if name in known and self.state.book.named(name) is not None and task in self.state.position:
                 sure = score if isinstance(score, int | float) and 0 <= score <= 1 else None
                 version = str(one.get("model_version") or UNNAMED)[:LONGEST_PERSON]
                 found.setdefault(version, []).append(Said(task, name, sure))

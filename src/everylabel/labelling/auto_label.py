@@ -132,7 +132,7 @@ class Finishing:
         free = np.flatnonzero(pool.state == Where.FREE)
         if not len(free) or not self.state.labels:
             return Candidates([], [], [], [])
-        probs = self.desk.learner.probabilities_of(free)[:, : len(columns)]
+        probs = self.desk.learner.link(self.desk.learner.logits(free))[:, : len(columns)]
         labels: list[Value]
         if self.state.multi_label:  # p is the probability that all classes are right
             yes = self.desk.learner.predicted(probs)
@@ -191,7 +191,8 @@ def how_many(right: np.ndarray, n_free: int, rate: float) -> int:
     right : (m,) probabilities that the model is right, the best items first
     """
     expected = np.cumsum(1.0 - right) / np.arange(1, len(right) + 1)
-    certain, half = int(np.sum(expected <= MARGIN * rate)), -(-n_free // 2)
+    allowed, half = np.flatnonzero(expected <= MARGIN * rate), -(-n_free // 2)
+    certain = int(allowed[-1]) + 1 if len(allowed) else 0
     return half if certain < half <= len(right) and expected[half - 1] <= HOPELESS * rate else certain
 
 

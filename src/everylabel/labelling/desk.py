@@ -266,8 +266,8 @@ class Desk:
 
     def take_consensus(self, found: Mapping[int, Settled]) -> None:
         """Train on the consensus where several people answered; call on the desk's thread."""
-        self.consensus = found
-        changed = (i for i in {*found, *self._places} if self._place(i) != self._places.get(i, FREE))
+        before, self.consensus = self.consensus, found
+        changed = (i for i in {*found, *before} if self._place(i) != self._places.get(i, FREE))
         self._touched |= dict.fromkeys(changed)
 
     def _place(self, item: int) -> Place:

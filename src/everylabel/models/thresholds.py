@@ -51,7 +51,8 @@ def thresholds(
         Minimise the cost of errors: a for each class that is present and not predicted, b for each that is
         predicted and not present. None maximises F1.
     trust : float
-        Positives above which a class's own threshold counts more than that of all classes pooled.
+        Positives above which a class's own threshold counts more than that of all classes pooled; without
+        labels it has no effect.
 
     Examples
     --------
@@ -98,6 +99,9 @@ def left_out(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
 def thresholds_of(posterior: Posterior, features: Any = None) -> np.ndarray | None:
     """Return thresholds over a pool's features (m, d), on the posterior's scale; None for one class per item.
 
+    A class without a positive label keeps a threshold of at least USUAL: its expected F1 would be best if it
+    were predicted nearly everywhere.
+
     features : None chooses by the posterior's own labels, each left out in turn
     """
     if not posterior.multi_label:
@@ -108,7 +112,14 @@ def thresholds_of(posterior: Posterior, features: Any = None) -> np.ndarray | No
     n = len(features)
     some = np.linspace(0, n - 1, min(n, CHOSEN_FROM)).astype(np.int64)
     rows = np.asarray(features[some], np.float64)
-    return thresholds(predict_proba(posterior, rows, method="mean")) if n else None
+    if not n:
+        return None
+    found = thresholds(predict_proba(posterior, rows, method="mean"))
+    if posterior.data is None or not len(posterior.data):
+        return found
+    answers = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets).labels
+    never = np.nansum(np.asarray(to_numpy(answers)), axis=0) <= 0.0
+    return np.where(never, np.maximum(found, USUAL), found)
 
 
 def _best(p: np.ndarray, t: np.ndarray, prices: tuple[float, float] | None) -> float:

@@ -189,6 +189,8 @@ class SuggestedItem(BaseModel):
     def _one_of_both(self) -> "SuggestedItem":
         if (self.class_ is None) == (self.probabilities is None):
             raise ValueError("expected either `class` or `probabilities`")
+        if self.probabilities is not None and not any(self.probabilities.values()):
+            raise ValueError("`probabilities` are all 0; expected at least one above 0")
         return self
 
     @property

@@ -120,7 +120,8 @@ def update(
     if design.shape[0] == 0:
         return posterior
     earlier = None if posterior.data is None else posterior.data.features[:COMPARED]
-    warn_of_outliers(design, "features", earlier)
+    own = slice(0, design.shape[1] - posterior.bias)  # without the bias's 1
+    warn_of_outliers(design[:, own], "features", None if earlier is None else earlier[:, own])
     new = Labelled(design, labels, weights)
     if method == "exact":
         return exact.exact(posterior, new, report)

@@ -115,6 +115,7 @@ def retrain(desk: Desk) -> None:
             test=dict(state.test_labels),
             held_out=set(state.test),
             cross_fitted=desk.cross_fitted(),
+            voted={i: state.labels[i] for i in desk.consensus if i in state.labels},
         )
         return desk.training_set(), state.standing_checks(), evidence, desk.learner, desk.rows
 
@@ -143,7 +144,7 @@ def retrain(desk: Desk) -> None:
 def _settle(desk: Desk) -> None:
     """Find the consensus on answered items, if people's reliability can be estimated, and train on it."""
 
-    def look() -> tuple[dict[int, list[Answer]], list[int], Any] | None:
+    def look() -> tuple[dict[int, list[Answer]], Mapping[int, Any], Any] | None:
         state, pool = desk.state, desk.learner.pool
         if state.multi_label or not pool.can_scan or state.agreement.items < KNOWN:
             return None

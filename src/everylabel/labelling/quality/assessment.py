@@ -55,6 +55,7 @@ class Evidence(NamedTuple):
     test: Mapping[int, Any] = MappingProxyType({})  # label of each labelled test item
     held_out: Collection[int] = ()  # all test items
     cross_fitted: CrossFitted = MappingProxyType({})  # for labels that a fine-tuned encoder was trained on
+    voted: Mapping[int, Any] = MappingProxyType({})  # people's labels, where the model learned another one
 
 
 class Assessment(NamedTuple):
@@ -72,8 +73,10 @@ def assess(training: TrainingSet, posterior: Posterior, learner: Learner, eviden
 
     posterior : as trained, before later changes
     """
-    labels = training.labels()
-    idx, truth = in_order(labels)
+    labels, column = training.labels(), {number: j for j, number in enumerate(training.columns)}
+    # the model helped to settle a consensus: what people said judges it
+    voted = {i: column[c] for i, c in evidence.voted.items() if i in labels and c in column}
+    idx, truth = in_order(labels | voted)
     k = training.n_classes
     without = _without(posterior, len(idx), k, learner.evidence)
     without = _with_cross_fitted(without, idx, training.columns, evidence.cross_fitted)

@@ -22,7 +22,7 @@ from math import inf
 import numpy as np
 
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import Value, classes_of
+from everylabel.labelling.state.types import ClassSet, Value
 
 BETS = ((1.0, 0.9), (0.8, 0.1))  # c and its weight: the first is the fastest, the second survives an error
 SETS = ((1.0, 0.9), (0.5, 0.1))  # share of the items, the best first, and share of alpha
@@ -132,11 +132,14 @@ def standing(state: State) -> Certificate | None:
 def is_wrong(state: State, item: int, said: Value) -> bool | None:
     """Return whether people disagree with a proposal; skipped and "cannot tell" items count as wrong.
 
-    In a multi-label project all classes of the item have to be right.
+    In a multi-label project all classes of the item have to be answered and right.
     """
     if item in state.labels:
-        now = state.now(said)
-        return now is None or classes_of(state.labels[item]) != classes_of(now)
+        now, label = state.now(said), state.labels[item]
+        if isinstance(now, ClassSet) and isinstance(label, ClassSet):
+            answered = {*label.present, *label.absent}
+            return label.present != now.present or not answered.issuperset(now.absent)
+        return now != label
     return True if item in state.answers or item in state.skipped else None
 
 

@@ -11,8 +11,8 @@ items with several answers (`settle`). Measured (`benchmarks/sources.py`) agains
 crowd-kit's Dawid-Skene and CROWDLAB.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,7 +91,9 @@ def agree(
 
 
 def settle(
-    features: "np.ndarray | Scaled", answers: Mapping[int, Sequence[Answer]], final: Collection[int] = ()
+    features: "np.ndarray | Scaled",
+    answers: Mapping[int, Sequence[Answer]],
+    final: Mapping[int, Any] | None = None,
 ) -> dict[int, Settled]:
     """Return the most probable class of items with several answers, given all answers and the features.
 
@@ -99,7 +101,7 @@ def settle(
     about people's reliability: none is returned.
 
     answers : to each item; "cannot tell" does not count
-    final : items whose last answer is an adjudicator's
+    final : an adjudicator's answer to each item that has one
     """
     named = {i: [a for a in given if a.value != CANNOT_TELL] for i, given in answers.items()}
     said = {i: {a.person: a.value for a in some if isinstance(a.value, int)} for i, some in named.items()}
@@ -113,7 +115,8 @@ def settle(
     for row, i in enumerate(items):
         for person, value in said[i].items():
             votes[row, place[person]] = column[value]
-    truth = {row: column[list(said[i].values())[-1]] for row, i in enumerate(items) if i in final}
+    known = {row: (final or {}).get(i) for row, i in enumerate(items)}
+    truth = {row: column[value] for row, value in known.items() if value in column}
     probs = agree(np.asarray(features[np.array(items)]), votes, len(classes), truth).probs
     best = probs.argmax(axis=1)
     return {

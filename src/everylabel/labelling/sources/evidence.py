@@ -126,7 +126,7 @@ def weigh(
         told = said.any(axis=1)  # has suggestions
         head = np.asarray(leave_one_out(posterior))[: len(y), :k]
         better = (said.argmax(axis=1) == y) * 1.0 - (head.argmax(axis=1) == y)
-        if weights[told] @ better[told] <= 0.0:
+        if told.any() and weights[told] @ better[told] <= 0.0:
             return None
     items = np.unique(np.concatenate([one.items for one in sources]))
     logs = evidence_of(items, sources, confusions, labels, k)

@@ -275,6 +275,8 @@ class State:
                 now = classes[each]
                 if now is not None:
                     probs[row, now] += p
+        empty = probs.sum(axis=1) <= 0.0  # all are 0, or of removed classes: the class alone is said
+        probs[empty, numbers[empty]] = 1.0
         return Suggestions(source, items, numbers, scores, probs)
 
     def suggestions_to(self, item: int) -> list[tuple[str, Suggestion]]:
@@ -289,11 +291,11 @@ class State:
         answered = (item for item in self.answers if item not in self.labels)
         return frozenset({*self.test, *self.left, *answered})
 
-    def adjudicated(self) -> list[int]:
-        """Return the items with a standing answer by an adjudicator."""
-        said = ((i, self.history.get(one.seq)) for i, given in self.answers.items() for one in given)
-        bodies = ((i, entry.body) for i, entry in said if entry is not None)
-        return [i for i, body in bodies if isinstance(body, events.Label) and body.truth]
+    def adjudicated(self) -> dict[int, Value]:
+        """Return the latest standing answer by an adjudicator to each item that has one."""
+        said = ((i, one, self.history.get(one.seq)) for i, given in self.answers.items() for one in given)
+        bodies = ((i, one.value, entry.body) for i, one, entry in said if entry is not None)
+        return {i: value for i, value, body in bodies if isinstance(body, events.Label) and body.truth}
 
     def label_of(self, item: int) -> Value | None:
         """Return the label of an item, including test items."""
@@ -419,7 +421,7 @@ class LabelSet(NamedTuple):
     drawn: Mapping[int, float] | None = None  # weights of labelled items that were drawn at random
     given: Mapping[int, int] = MappingProxyType({})  # labels that people review
     multi_label: bool = False
-    final: frozenset[int] = frozenset()  # items with an adjudicator's answer
+    final: Mapping[int, Value] = MappingProxyType({})  # answers of adjudicators
 
     @classmethod
     def of(cls, state: State, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
@@ -454,7 +456,7 @@ class LabelSet(NamedTuple):
         reviewed = {
             i: c for one in whole for i, c in zip(one.items.tolist(), one.classes.tolist(), strict=True)
         }
-        final = frozenset(state.adjudicated())
+        final = {item: placed(value) for item, value in state.adjudicated().items()}
         more = state.generation, suggestions, drawn, reviewed, state.multi_label, final
         return cls(*given, gone, list(state.left), trust_names, *more)
 
@@ -465,7 +467,7 @@ class LabelSet(NamedTuple):
         ids = _copied(ids)
         place = ids.position
         to = [place[name] for name in self.ids]
-        by_item = ("labels", "answers", "test", "by_model", "ruled_out", "given")
+        by_item = ("labels", "answers", "test", "by_model", "ruled_out", "given", "final")
         moved: dict[str, Any] = {
             name: {to[item]: value for item, value in getattr(self, name).items()} for name in by_item
         }
@@ -474,7 +476,6 @@ class LabelSet(NamedTuple):
             ids=ids,
             suggestions=[one._replace(items=np.array(to, np.int64)[one.items]) for one in self.suggestions],
             drawn={to[item]: weight for item, weight in (self.drawn or {}).items()},
-            final=frozenset(to[item] for item in self.final),
             **moved,
         )
 
