@@ -282,4 +282,4 @@ def test_probabilities_that_are_all_zero_stand_for_the_class_alone(tmp_path: Pat
         np.testing.assert_allclose(found.probs.sum(axis=1), 1.0)
         assert np.isfinite(probabilities(made)).all()
     with pytest.raises(ValueError, match="all 0"):
-        SuggestedItem(item="a", probabilities={"1": 0.0})
+        SuggestedItem.model_validate({"item": "a", "probabilities": {"1": 0.0}})

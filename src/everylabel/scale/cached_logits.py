@@ -6,6 +6,7 @@ the driver's posterior.
 
 import itertools
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ import numpy as np
 from everylabel.core.arrays import to_numpy
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
-from everylabel.scale.features import BACKGROUND, ShardedFeatures
+from everylabel.scale.features import BACKGROUND, PATIENCE, ShardedFeatures
 from everylabel.scale.worker import Behind
 from everylabel.selection.pool.features import Scaled
 from everylabel.selection.pool.sparse import Sparse
@@ -190,12 +191,17 @@ class CachedLogits:
     def _ask(self, name: str, calls: list[tuple[Part, tuple[Any, ...]]]) -> list[Any]:
         """Return the answers of some parts to a question each; ask again if an actor dies meanwhile."""
         self.send_moves()
-        while True:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
             self._begin(to_numpy(self._posterior().mean))
             refs = [part.actor.ask.remote(self.key, self.steps, name, args) for part, args in calls]
             answers = self._answers([part for part, _ in calls], refs)
             if all(part.live for part, _ in calls):
                 return answers
+        raise EverylabelError(
+            f"actors died whenever they were asked for {name!r}, for {PATIENCE:.0f} s; expected nodes with "
+            "enough memory for their shards"
+        )
 
     def _begin(self, mean: np.ndarray) -> None:
         """Begin this pool again on actors that have missed a step, from the current posterior and places."""
