@@ -47,7 +47,9 @@ def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_everything_on_digits(tmp_path: Path) -> None:
-    result = _run("--fast", "--reps", "1", "--export", str(tmp_path / "r.csv"), folder=tmp_path)
+    result = _run(
+        "--fast", "--reps", "1", "--dataset", "digits", "--export", str(tmp_path / "r.csv"), folder=tmp_path
+    )
     assert result.exit_code == 0, result.output
     page = (tmp_path / "report" / "report.html").read_text()
     for text in ("The paper's claims", "Fig. 3", "Fig. 7", "Speed-up"):

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from everylabel.core.arrays import namespace
 from everylabel.core.checks import (
+    FAR,
     check_choice,
     check_features,
     check_positive,
@@ -119,9 +121,11 @@ def update(
     weights = check_weights(weights, design.shape[0], design)
     if design.shape[0] == 0:
         return posterior
-    earlier = None if posterior.data is None else posterior.data.features[:COMPARED]
-    own = slice(0, design.shape[1] - posterior.bias)  # without the bias's 1
-    warn_of_outliers(design[:, own], "features", None if earlier is None else earlier[:, own])
+    xp = namespace(features=design)
+    if float(xp.max(xp.abs(design))) > FAR:  # rarely: each label would wait for the comparison
+        own = slice(0, design.shape[1] - posterior.bias)  # without the bias's 1
+        earlier = None if posterior.data is None else posterior.data.features[:COMPARED, own]
+        warn_of_outliers(design[:, own], "features", earlier)
     new = Labelled(design, labels, weights)
     if method == "exact":
         return exact.exact(posterior, new, report)
