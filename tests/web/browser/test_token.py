@@ -64,7 +64,7 @@ def test_read_only_token_sees_all_and_changes_nothing(driver: webdriver.Chrome, 
         address = f"http://127.0.0.1:{urlsplit(server.address).port}"
         driver.get(f"{address}/?token={'eye' * 7}")
         page = Page(driver, address)
-        page.until(lambda: "You may look" in page.text("#item"))
+        page.until(lambda: "You have read-only access" in page.text("#item"))
         page.press("1")
         assert page.dialog("e") == "Export"
         page.until(lambda: page.all(".download"))
