@@ -82,6 +82,10 @@ def comparable(found: dict[str, Any]) -> dict[str, Any]:
         settings.pop("multi_label", None)
     for name in ("per_item", "partial", "review"):
         found["progress"].pop(name, None)
+    (found["progress"].get("names") or {}).pop("sentence", None)  # its words have changed
+    arriving = found["progress"].get("arriving")
+    if arriving is not None and "told" in arriving:  # its name until version 0.2
+        arriving["problem"] = arriving.pop("told")
     found["figures"].pop("agreement", None)
     found["progress"]["stop"].pop("gain", None)
     queues = {key: some for key, some in found["queues"].items() if key.split()[0] not in RENAMED}

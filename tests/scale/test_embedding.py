@@ -34,6 +34,7 @@ def test_shards_hold_the_rows_that_embed_writes(tmp_path: Path) -> None:
     assert (made.kept, made.broken, made.width, made.shards.rows) == (0, 0, slow.shape[1], len(TEXTS))
     assert done == [(n, 1100) for n in (0, 256, 512, 768, 1024, 1100)]
     assert sorted(content(tmp_path / "s")) == [
+        "embedder.npz",
         "manifest.json",
         *(f"part-{i:06d}.npy" for i in range(5)),
         ROWS,
@@ -64,6 +65,7 @@ def test_stopped_run_makes_only_the_missing_shards(tmp_path: Path, monkeypatch: 
     with pytest.raises(KeyboardInterrupt):
         embed_shards(place, str(tmp_path / "s"), **arguments)
     assert sorted(content(tmp_path / "s")) == [
+        "embedder.npz",
         "manifest.json",
         *(f"part-{i:06d}.npy" for i in range(3)),
         ROWS,
@@ -122,12 +124,12 @@ def test_changed_shards_are_refused(tmp_path: Path) -> None:
     assert content(out) == before
     (tmp_path / "s" / "manifest.json").write_text("{}")
     with pytest.raises(
-        EverylabelError, match=r"holds other files \(manifest.json, part-.*rows.parquet\) and no"
+        EverylabelError, match=r"holds other files \(embedder.npz, manifest.json, part-.* and 1 more\) and no"
     ):
         embed_shards(moved, out, options=BODY, fit=fit)
     (tmp_path / "s" / "manifest.json").unlink()
     with pytest.raises(
-        EverylabelError, match=r"holds other files \(part-.*rows.parquet\) and no manifest.json"
+        EverylabelError, match=r"holds other files \(embedder.npz, part-.*rows.parquet\) and no manifest.json"
     ):
         embed_shards(moved, out, options=BODY, fit=fit)
 
@@ -144,7 +146,7 @@ def test_source_that_shrinks_meanwhile_is_reported(tmp_path: Path) -> None:
 
     with pytest.raises(EverylabelError, match="has 50 rows from row 1,000 on, and had 100"):
         embed_shards(str(place), out, options=BODY, fit=fit, shard_rows=500, progress=cut)
-    assert sorted(content(out)) == ["manifest.json", "part-000000.npy", "part-000001.npy"]
+    assert sorted(content(out)) == ["embedder.npz", "manifest.json", "part-000000.npy", "part-000001.npy"]
 
 
 def test_killed_conversion_starts_over(tmp_path: Path) -> None:
@@ -178,7 +180,7 @@ def test_embedding_from_and_to_another_store(tmp_path: Path) -> None:
     files = fsspec.filesystem("memory")
     names = sorted(Path(name).name for name in files.ls("/there/s", detail=False))
     assert names == sorted(content(tmp_path / "s"))
-    for name in names[1:]:
+    for name in set(names) - {"manifest.json"}:  # it names the source
         assert files.cat(f"/there/s/{name}") == (tmp_path / "s" / name).read_bytes()
     files.rm(made.shards.place(made.shards.parts[1]))
     assert embed_shards("memory://there/big.jsonl", "memory://there/s", **arguments).kept == 800
