@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ALONE := modAL-python==0.4.2.1 laplace-torch==0.3 backpack-for-pytorch==1.7.1 curvlinops-for-pytorch==3.0.1
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench results results-index dist docs reference test-ecosystem test-label-studio test-language-model test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench results results-index dist docs reference test-ecosystem test-label-studio test-language-model test-ray test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -96,10 +96,6 @@ test-label-studio: install system $(STUDIO_INSTALLED) ## a real Label Studio bes
 
 test-ray: install   ## workers and a node of a Ray cluster of three nodes die while labels come
 	EVERYLABEL_RAY=1 $(BIN)/python -m pytest tests/live/ray
-
-test-spark: install   ## embed and predict over the partitions of a real Spark (needs Java 17)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt 'pyspark>=4'
-	EVERYLABEL_SPARK=1 $(BIN)/python -m pytest tests/live/spark
 
 test-ecosystem: install   ## baal and MLflow's server beside the integrations
 	$(BIN)/python -m pip install --quiet --no-deps baal==2.1.0 structlog==22.3.0

@@ -68,9 +68,8 @@ PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "scale": (
         "Beyond one machine",
         "everylabel.scale",
-        "Features in shards, pools on a Ray cluster, partitions of Dask and Spark (the extra `ray`); "
-        "[how to](../scale.md).",
-        ("embed_shards", "ShardedFeatures", "ShardPool", "embed_partition", "predict_partition"),
+        "Features in shards, pools on a Ray cluster (the extra `ray`); [how to](../scale.md).",
+        ("embed_shards", "ShardedFeatures", "ShardPool"),
     ),
     "integrations": (
         "Beside other libraries",

@@ -6,19 +6,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from everylabel.scale.embedding import embed_shards
     from everylabel.scale.features import ShardedFeatures
-    from everylabel.scale.partitions import embed_partition, predict_partition
     from everylabel.scale.pool import ShardPool
 
-# Imported on first use: embedding partitions needs no Ray.
+# Imported on first use: embedding on one machine needs no Ray.
 _LAZY = {
     "ShardPool": "everylabel.scale.pool",
     "ShardedFeatures": "everylabel.scale.features",
-    "embed_partition": "everylabel.scale.partitions",
     "embed_shards": "everylabel.scale.embedding",
-    "predict_partition": "everylabel.scale.partitions",
 }
 
-__all__ = ["ShardPool", "ShardedFeatures", "embed_partition", "embed_shards", "predict_partition"]
+__all__ = ["ShardPool", "ShardedFeatures", "embed_shards"]
 
 
 def __getattr__(name: str) -> Any:

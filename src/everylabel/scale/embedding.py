@@ -182,7 +182,7 @@ def pretrained(kind: str, model: str | None, fit: Path | None, how: How) -> Back
     def sample() -> Any:
         raise EverylabelError(
             f"model {model or '(none: no language or vision model is installed)'} learns from all rows, and "
-            "no shard or partition has them; expected a pretrained model, or fit= (--fit) with a fitted "
+            "no shard has them; expected a pretrained model, or fit= (--fit) with a fitted "
             "encoder (embedder.npz of a project, or the file of everylabel.embed(..., fit_out=...))"
         )
 
