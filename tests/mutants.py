@@ -40,7 +40,6 @@ CORE = [
     Mutant("core/files.py", "if ours and key != \"header\"", "if key != \"header\"", "core/test_files.py"),
     Mutant("data/readers/arrays.py", "if size > files.MEMORY_SHARE * files.total_memory():", "if False:", "data/test_hostile.py"),
     Mutant("data/readers/arrays.py", "for name in held if name in KNOWN", "for name in held", "data/test_hostile.py"),
-    Mutant("data/readers/rows.py", "texts = _texts(file) if columns else []", "texts: list[str] = []", "data/test_hostile.py"),
     Mutant("scale/shards.py", "if n < 0 or d < 1:", "if False:", "scale/test_shards.py"),
     Mutant("data/digests.py", "if not _is_plain(os.fstat(file.fileno())):", "if False:", "data/test_hostile.py"),
     Mutant("web/item_view.py", "if self.may_show(project, place) else UNREADABLE", "", "web/test_item_view.py"),

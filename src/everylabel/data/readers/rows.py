@@ -1,18 +1,14 @@
 """Rows of CSV, TSV, JSON, JSONL, Excel and Parquet files; JSON and Excel are read as a whole, others row by
-row.
-
-In Parquet, a text that occurs in many rows is stored once in the file, and is held once in memory: otherwise
-a file of some kilobytes could fill it. python-calamine reads the first sheet of Excel's .xlsx files.
+row. python-calamine reads the first sheet of Excel's .xlsx files.
 """
 
 import json
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from functools import lru_cache, partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +20,6 @@ from everylabel.data.readers.delimited import header_of, read_delimited, read_li
 Row = dict[str, Any]
 AT_A_TIME = 4096  # rows
 LEVELS = 5  # depth of nested objects that become columns
-HELD = 2**25  # bytes of a column in one row group
 # raised by pyarrow for a damaged file; its errors are subclasses of these
 DAMAGED = (ValueError, OSError, RuntimeError, NotImplementedError, MemoryError)
 XML, CELLS = 0.04, 0.25  # shares of this machine's memory: an unpacked file, its table
@@ -216,67 +211,24 @@ def parquet_columns(path: Path) -> list[str]:
 
 def read_parquet(path: Path, columns: list[str]) -> Iterator[Row]:
     """Yield the named columns of each row, never all in memory."""
-    with _opened(path, columns) as file:
+    with _opened(path) as file:
         batches = file.iter_batches(batch_size=AT_A_TIME, columns=columns)
-        while (batch := _next(path, batches)) is not None:
-            values, names = [_values(column) for column in batch.columns], batch.schema.names
+        while True:
+            try:
+                batch = next(batches, None)
+            except DAMAGED as error:
+                raise EverylabelError(
+                    f"path {str(path)!r} is damaged ({error}); expected a Parquet file"
+                ) from error
+            if batch is None:
+                return
+            values, names = [column.to_pylist() for column in batch.columns], batch.schema.names
             yield from (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
 
 
-def _next(path: Path, batches: Iterator[Any]) -> Any:
+def _opened(path: Path) -> Any:
     try:
-        return next(batches, None)
-    except DAMAGED as error:
-        raise EverylabelError(f"path {str(path)!r} is damaged ({error}); expected a Parquet file") from error
-
-
-def _texts(file: Any) -> list[str]:
-    """Return the paths of text columns, also in lists and structs, whose distinct values fit into memory.
-
-    Larger columns are read value by value.
-    """
-    about, schema = file.metadata, file.schema
-    groups = [about.row_group(i) for i in range(about.num_row_groups)]
-    leaves = [schema.column(i) for i in range(len(schema))]
-    texts = [
-        i
-        for i, leaf in enumerate(leaves)
-        if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in ("STRING", "NONE")
-    ]
-    small = [i for i in texts if all(g.column(i).total_uncompressed_size <= HELD for g in groups)]
-    return [leaves[i].path for i in small]
-
-
-def _values(column: Any) -> list[Any]:
-    """Return a column's values; equal values of the file are one object."""
-    if hasattr(column, "dictionary"):
-        used = column.indices.unique().drop_null()
-        known = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
-        return [known.get(at) for at in column.indices.to_pylist()]
-    kind = str(column.type)
-    if kind.startswith("struct<"):
-        names = [field.name for field in column.type]
-        rows = zip(*map(_values, column.flatten()), strict=True)
-        there = column.is_valid().to_pylist()
-        return [
-            dict(zip(names, row, strict=True)) if is_ else None for row, is_ in zip(rows, there, strict=True)
-        ]
-    if kind.startswith(("list<", "large_list<")):
-        inside = iter(_values(column.flatten()))
-        return [None if n is None else list(islice(inside, n)) for n in column.value_lengths().to_pylist()]
-    return list(column.to_pylist())
-
-
-def _opened(path: Path, columns: Sequence[str] = ()) -> Any:
-    """Open a file; texts of the given columns are read once per distinct value, not once per row."""
-    parquet = need("pyarrow.parquet", "table", "reading Parquet")
-    try:
-        file = parquet.ParquetFile(path)
-        texts = _texts(file) if columns else []
-        if not texts:
-            return file
-        file.close()
-        return parquet.ParquetFile(path, read_dictionary=texts)
+        return need("pyarrow.parquet", "table", "reading Parquet").ParquetFile(path)
     except DAMAGED as error:
         raise EverylabelError(f"path {str(path)!r} is no Parquet file ({error})") from error
 
