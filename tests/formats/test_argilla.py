@@ -9,10 +9,13 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.options import Options
+from everylabel.formats.argilla import argilla_records
 from everylabel.formats.imports import read_labels
+from everylabel.formats.records import Given
+from everylabel.labelling.state.types import ClassSet, Value
 from everylabel.projects.files import Remembered
 from everylabel.projects.project import Project
-from tests.formats.items import project
+from tests.formats.items import TEXTS, project
 
 NESTED = [
     {
@@ -77,3 +80,44 @@ def test_responses_to_a_label_question_and_the_choice_of_a_question(tmp_path: Pa
         read_labels(path, project())
     found = read_labels(path, project(), label_column="mood")
     assert [tuple(label) for label in found.labels] == [("a", "bad", "u1")]
+
+
+def written(tmp_path: Path, of: Project, *answers: tuple[int, str, Value | None]) -> tuple[list[Any], Path]:
+    """Return the records of answers by item, person and label, and a file with them."""
+    given = [Given(i, person, label, 1.0, n) for n, (i, person, label) in enumerate(answers)]
+    records = argilla_records(of, given, ["card", "money"], lambda i: TEXTS[i])
+    (tmp_path / "out.json").write_text(json.dumps(records))
+    return records, tmp_path / "out.json"
+
+
+def test_export_of_several_classes_has_a_list_for_each_person_and_partial_answers_as_drafts(
+    tmp_path: Path,
+) -> None:
+    both, none, partly = ClassSet((0, 1)), ClassSet((), (0, 1)), ClassSet((1,))
+    records, path = written(
+        tmp_path, several(), (0, "Ann", both), (0, "Bob", partly), (1, "Ann", none), (3, "Ann", None)
+    )
+    assert records[0] == {
+        "id": "a",
+        "fields": {"text": "my card is lost"},
+        "responses": {
+            "label": [
+                {"value": ["card", "money"], "user_id": "Ann", "status": "submitted"},
+                {"value": ["money"], "user_id": "Bob", "status": "draft"},
+            ]
+        },
+    }
+    assert [record["responses"]["label"] for record in records[1:]] == [[], []]  # Argilla refuses empty lists
+    found = read_labels(path, several()).labels
+    assert [(label.id, json.loads(label.label), label.person) for label in found] == [
+        ("a", ["card", "money"], "Ann")
+    ]
+
+
+def test_export_of_one_class_has_a_text_for_each_person(tmp_path: Path) -> None:
+    records, path = written(tmp_path, project(), (0, "Ann", 0), (0, "Bob", 1), (3, "Ann", None))
+    assert [one["value"] for one in records[0]["responses"]["label"]] == ["card", "money"]
+    assert [tuple(label) for label in read_labels(path, project()).labels] == [
+        ("a", "card", "Ann"),
+        ("a", "money", "Bob"),
+    ]

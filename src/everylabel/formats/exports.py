@@ -1,4 +1,4 @@
-"""Exports of a project at one moment: tables, Label Studio's JSON, a model."""
+"""Exports of a project at one moment: tables, JSON of Label Studio and Argilla, a model."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +10,7 @@ import numpy as np
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, need
+from everylabel.formats.argilla import argilla_records
 from everylabel.formats.item_columns import ItemColumns, item_columns
 from everylabel.formats.known import LABEL_STUDIO, MODELS, PROGRAMS, TABLES, Format
 from everylabel.formats.label_studio import label_studio_tasks
@@ -64,11 +65,11 @@ def table_export(
     """
     check_choice(what, "what", list(WHAT))
     check_choice(form, "format", list(FORMATS))
-    if form == LABEL_STUDIO:
-        check_choice(what, "what (for Label Studio)", ["answers"])
-        answers, show = given(label_set), partial(_shown, project)
-        tasks = label_studio_tasks(project, answers, label_set.classes, show)
-        written = json.dumps(tasks, ensure_ascii=False, indent=1).encode()
+    if form in PROGRAMS:
+        check_choice(what, f"what (for {PROGRAMS[form].title})", ["answers"])
+        entries = label_studio_tasks if form == LABEL_STUDIO else argilla_records
+        made = entries(project, given(label_set), label_set.classes, partial(_shown, project))
+        written = json.dumps(made, ensure_ascii=False, indent=1).encode()
         return Export(iter([written]), FORMATS[form])
     columns_of_items = item_columns(project, columns)
     if what in QUEUES:

@@ -7,8 +7,9 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.readers.rows import column_names, read_rows
+from everylabel.formats.argilla import argilla_rows
 from everylabel.formats.label_studio import read_tasks
-from everylabel.formats.label_tables import NamedColumns, argilla_rows, label_columns, row_labels
+from everylabel.formats.label_tables import NamedColumns, label_columns, row_labels
 from everylabel.formats.matching import Imported, Matcher
 from everylabel.projects.project import Project
 

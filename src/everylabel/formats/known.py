@@ -16,8 +16,11 @@ TABLES = {
     "jsonl": Format("JSONL", ".jsonl", "application/x-ndjson"),
     "parquet": Format("Parquet", ".parquet", "application/vnd.apache.parquet"),
 }
-LABEL_STUDIO = "labelstudio"
-PROGRAMS = {LABEL_STUDIO: Format("Label Studio", ".json", "application/json")}  # for answers only
+LABEL_STUDIO, ARGILLA = "labelstudio", "argilla"
+PROGRAMS = {  # for answers only
+    LABEL_STUDIO: Format("Label Studio", ".json", "application/json"),
+    ARGILLA: Format("Argilla", ".json", "application/json"),
+}
 MODELS = {
     "everylabel": Format("everylabel", ".npz"),
     "skops": Format("scikit-learn (skops)", ".skops"),

@@ -74,59 +74,6 @@ def label_columns(
     return Columns(ids, label, given.person or _first(PEOPLE, names), texts, row, by)
 
 
-def argilla_rows(
-    records: list[dict[str, Any]], given: NamedColumns
-) -> tuple[list[dict[str, Any]], NamedColumns]:
-    """Return a row for each submitted response of Argilla's records, and its columns; others as they are.
-
-    Records are nested (`responses: {question: [{value, user_id}]}`) or flat (`question.responses`). A value
-    of a label question is a text, of a multi-label question a list. given.label : the question
-    """
-    said = [_responses(record) for record in records]
-    questions = list(dict.fromkeys(name for each in said for name in each))
-    if not questions:
-        return records, given
-    if given.label not in questions and (given.label is not None or len(questions) > 1):
-        raise EverylabelError(
-            f"the records have responses to {listed(questions)}; expected one of these questions "
-            "(label_column, --import-label-column)"
-        )
-    question = given.label or questions[0]
-    rows = [
-        {**_fields(record), "label": value, "person": user}
-        for record, each in zip(records, said, strict=True)
-        for value, user in each.get(question, ())
-    ]
-    return rows, given._replace(label="label", person="person")
-
-
-def _responses(record: Mapping[str, Any]) -> dict[str, list[tuple[Any, str]]]:
-    """Return values and users of a record's submitted responses, by question."""
-    nested = record.get("responses")
-    found: dict[str, list[tuple[Any, str]]] = {}
-    if isinstance(nested, dict):
-        for name, each in nested.items():
-            sent = [one for one in each or () if one.get("status", "submitted") in ("submitted", None)]
-            found[name] = [(one.get("value"), str(one.get("user_id") or "")) for one in sent]
-    for name in record:
-        if name.endswith(".responses"):
-            values = record[name] or []
-            users = record.get(f"{name}.users") or [""] * len(values)
-            states = record.get(f"{name}.status") or [None] * len(values)
-            all_sent = zip(values, map(str, users), states, strict=True)
-            question = name.removesuffix(".responses")
-            found[question] = [(v, user) for v, user, state in all_sent if state in ("submitted", None)]
-    return found
-
-
-def _fields(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record's id and fields, without responses and suggestions."""
-    fields = record.get("fields")
-    inner = fields if isinstance(fields, dict) else {}
-    flat = {name: value for name, value in record.items() if not isinstance(value, dict | list)}
-    return {**flat, **inner}
-
-
 def _first(usual: Sequence[str], names: Sequence[str]) -> str | None:
     return next((name for name in usual if name in names), None)
 

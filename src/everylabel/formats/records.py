@@ -55,7 +55,7 @@ def named(label: Value, classes: Sequence[str]) -> str:
     if not isinstance(label, ClassSet):
         return classes[label]
     names = [classes[number] for number in label.present]
-    if len(label.present) + len(label.absent) < len(classes):
+    if not label.answers_all(len(classes)):
         said = dict.fromkeys(names, 1) | {classes[number]: 0 for number in label.absent}
         return json.dumps(said, ensure_ascii=False)
     if not names or any(SEPARATOR in name for name in names):
@@ -65,7 +65,7 @@ def named(label: Value, classes: Sequence[str]) -> str:
 
 def _is_none(label: Value | None, n_classes: int) -> bool:
     """Return whether somebody ruled out every class of a multi-label project."""
-    return isinstance(label, ClassSet) and not label.present and len(label.absent) == n_classes
+    return isinstance(label, ClassSet) and not label.present and label.answers_all(n_classes)
 
 
 def corrected_records(

@@ -164,7 +164,7 @@ def n_partial(state: State) -> int:
     """Return the number of items of a multi-label project for which not all classes are answered."""
     k = len(state.book.order)
     sets = (label for label in state.labels.values() if isinstance(label, ClassSet))
-    return sum(len(label.present) + len(label.absent) < k for label in sets)
+    return sum(not label.answers_all(k) for label in sets)
 
 
 def sources(state: State) -> list[dict[str, Any]]:

@@ -254,6 +254,10 @@ class ClassSet(NamedTuple):
         found = ClassSet.of([number for number in present if number is not None], absent)
         return found if found.present or found.absent else None
 
+    def answers_all(self, k: int) -> bool:
+        """Return whether all k classes are answered."""
+        return len(self.present) + len(self.absent) >= k
+
     def numbered(self, to: Mapping[int, int]) -> ClassSet:
         """Return the set with classes renumbered by `to`; classes missing from `to` are dropped."""
         present = [to[number] for number in self.present if number in to]
