@@ -166,13 +166,13 @@ class Served:
         if len(there):
             probs[there] = self.proba(given)
             label[there] = self.classes[probs[there].argmax(axis=1)]
+        best = {"probability": probs.max(axis=1)}
         if self.thresholds is not None:  # a list of classes, in place of the best and how probable that is
+            best = {}
             for i in there:
                 label[i] = self.classes[probs[i] >= self.thresholds].tolist()
-            each = {f"p({name})": probs[:, c] for c, name in enumerate(self.classes)}
-            return pandas.DataFrame({"label": label, **each})
-        columns: dict[str, Any] = {"label": label, "probability": probs.max(axis=1)}
-        return pandas.DataFrame(columns | {f"p({name})": probs[:, c] for c, name in enumerate(self.classes)})
+        each = {f"p({name})": probs[:, c] for c, name in enumerate(self.classes)}
+        return pandas.DataFrame({"label": label, **best, **each})
 
 
 def _load_pyfunc(path: str) -> Served:
