@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from everylabel.data.source_diff import Known
-from everylabel.log import tables
-from everylabel.log.engines import connect
+from everylabel.log import database
+from everylabel.log.database import connect
 from everylabel.log.events import Event, Label, Project, Skip
 from everylabel.log.store import Damaged, Store, StoreError
 
@@ -144,17 +144,17 @@ def test_events_read_later_are_checked(where: str) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, name: str, then: Callable[[], None]) -> None:
     """Have something done once, right before a part of a log is read."""
-    read_it, left = getattr(tables, name), [then]
+    read_it, left = getattr(database, name), [then]
 
     def read_later(*args: Any) -> Any:
         if left:
             left.pop()()
         return read_it(*args)
 
-    monkeypatch.setattr(tables, name, read_later)
+    monkeypatch.setattr(database, name, read_later)
 
 
-@pytest.mark.parametrize("look", [Store.read, Store.check, Store.content])
+@pytest.mark.parametrize("look", [Store.read, Store.content])
 def test_write_during_a_read_is_not_reported_as_damage(
     where: str, monkeypatch: pytest.MonkeyPatch, look: Callable[[Store], Any]
 ) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from everylabel.data.source_diff import Known
-from everylabel.log import engines as module
 from everylabel.log.store import Store, StoreError
 from tests.log.test_integrity import events, written
 from tests.log.test_store import event
@@ -96,18 +95,6 @@ def test_other_readers_do_not_disturb_writing(tmp_path: Path) -> None:
             reader.read()
         assert store.refusal() is None
         store.append([event(121)])
-
-
-def test_full_disk_is_reported_before_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "labels.sqlite"
-    written(path)
-    with closing(Store(path, "p")) as store:
-        with monkeypatch.context() as full:
-            full.setattr(module, "ROOM", 2**62)
-            told = store.refusal()
-            assert told is not None
-            assert "is full; make room there" in str(told)
-        assert store.refusal() is None
 
 
 def test_two_threads_may_write(tmp_path: Path) -> None:

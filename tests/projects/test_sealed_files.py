@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
-from everylabel.log.engines import make_file
+from everylabel.log.database import make_file
 from everylabel.projects.files import Pieces, read_json, write_json
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import Project, open_project

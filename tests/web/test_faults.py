@@ -1,7 +1,6 @@
 """Faults under a running server: a log that is deleted, a database that does not answer."""
 
 import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -62,29 +61,6 @@ def test_a_database_that_swallows_everything_stops_nobody_for_ever(postgres: str
         with pytest.raises(EverylabelError, match="saved"):
             send(client, first(client), new_key())
         assert server.stop(signal.SIGTERM)[0] == 0
-
-
-def test_a_stop_does_not_wait_for_a_database_that_swallows_everything(postgres: str, tmp_path: Path) -> None:
-    with proxied(postgres) as (proxy, url):
-        patient = url.replace("connect_timeout=1", "connect_timeout=600")
-        with label(tmp_path, "digits", "--store", patient, "--project", "stopped") as server:
-            client, replies = server.client, list[httpx.Response]()
-            body = {"item": first(client), "class": 4, "key": new_key()}
-            proxy.mode = "swallow"
-
-            def send_one() -> None:
-                replies.append(httpx.post(f"{server.address}api/label", json=body, timeout=300))
-
-            sending = threading.Thread(target=send_one)
-            sending.start()
-            assert proxy.asked.wait(60)  # the label is on its way to the database
-            server.process.send_signal(signal.SIGTERM)
-            _, told = server.process.communicate(timeout=120)  # in place of 600 seconds for each attempt
-            sending.join()
-        assert server.process.returncode == 0
-        assert "Traceback" not in told
-        assert replies[0].status_code == 503
-        assert "send it again later with the same key" in replies[0].json()["error"]["message"]
 
 
 def test_a_stop_waits_for_an_answer_that_comes(postgres: str, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from everylabel.core.errors import EverylabelError
-from everylabel.log import tables
-from everylabel.log.engines import connect, shown_place
+from everylabel.log import database
+from everylabel.log.database import connect, shown_place
 from everylabel.log.events import from_row
 from everylabel.log.integrity import GARBLED, Row, StoreError, find_other_items, fits, link
 from everylabel.log.store import Store
@@ -61,7 +61,7 @@ def write_log(target: Path, project: str, rows: Sequence[Row], items: str | None
 def largest_project(where: str) -> str:
     """Return the name of the project with the most events in a store."""
     count = sa.func.count().desc()
-    query = sa.select(tables.events.c.project).group_by(tables.events.c.project).order_by(count).limit(1)
+    query = sa.select(database.events.c.project).group_by(database.events.c.project).order_by(count).limit(1)
     engine = connect(where, write=False)
     try:
         with engine.connect() as connection:
@@ -80,21 +80,21 @@ def valid_prefix(where: str, project: str) -> Prefix:
     head, items, unread = None, None, True
     engine = connect(where, write=False)
     try:
-        there, columns = tables.existing(engine)
+        there, columns = database.existing(engine)
         has_chain = "chain" in columns
         with engine.connect() as connection:
             # one row at a time: an unreadable one must not take the others of its batch with it
             with (
                 suppress(*GARBLED, SQLAlchemyError),
-                tables.each_row(connection, project, has_chain, batch=1) as found,
+                database.each_row(connection, project, has_chain, batch=1) as found,
             ):
                 for row in found:
                     if not _is_valid(row, rows[-1].chain or "" if rows else ""):
                         break
                     rows.append(row)
-            if tables.heads.name in there:
-                head = tables.read_head(connection, project)
-            items, unread = tables.read_items(connection, project), False
+            if database.heads.name in there:
+                head = database.read_head(connection, project)
+            items, unread = database.read_items(connection, project), False
     except SQLAlchemyError as error:
         logger.warning("not all of store %s can be read: %s", shown_place(where), error)
     finally:

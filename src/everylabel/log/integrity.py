@@ -1,4 +1,4 @@
-"""The hash chain of a log, and the errors of logs that cannot be read or written.
+"""The hash chain of a log, the source as its text stores it, and the errors of logs.
 
     chain(i) = digest(chain(i - 1), event i),    chain(0) = ""
 
@@ -8,16 +8,23 @@ changes; it is no signature: anyone who can write to the log can compute the dig
 """
 
 import hashlib
+import json
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import msgspec
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.digests import packed_digests, unpacked_digests
+from everylabel.data.items import IdList, Numbered, ids_from_stored, stored_ids
+from everylabel.data.source_diff import NOT_NOTED, Known
 
 RECOVER = (
     "nothing was changed; `everylabel doctor PROJECT` copies the events before the damage to a new log "
     "beside this one"
 )
-_DIGEST_BYTES = 16
+MOST_NAMED = 10**7  # rows whose ids are in memory without a digest for each
+_Count = Annotated[int, msgspec.Meta(ge=0, le=10**11)]  # of rows: no source has more
 # errors caused by damaged values
 GARBLED = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, StopIteration)
 
@@ -68,7 +75,7 @@ class Row(NamedTuple):
 def digest(text: str) -> str:
     """Return a hash of a text."""
     data = text.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def link(before: str, row: Row) -> str:
@@ -130,3 +137,38 @@ def find_other_items(text: str | None, head: Head | None) -> str | None:
     if head is None or noted == head.items:
         return None
     return "the stored source was changed; the events are not affected"
+
+
+class _Noted(msgspec.Struct, forbid_unknown_fields=True):
+    """A source as its text stores it."""
+
+    keys: _Count | list[str]  # n stands for the ids "0" to "n - 1"
+    digests: str | list[str]
+    own_ids: list[str] | None = None
+    id_column: str | None = None
+    gone: _Count = 0
+    numbered: _Count | None = None  # the number of rows whose ids are their numbers
+
+
+def to_text(known: Known) -> str:
+    """Return the text that stores a source."""
+    noted = known._asdict() | {"digests": packed_digests(known.digests)}
+    if isinstance(known.keys, Numbered):
+        noted |= {"keys": [], "numbered": len(known.keys)}
+    else:
+        noted["keys"] = stored_ids(known.keys)
+    return json.dumps(noted, ensure_ascii=False)
+
+
+def from_text(text: str) -> Known:
+    """Return the source that a text stores, also a text of an earlier version; raise ValueError if none."""
+    noted = json.loads(text)
+    if isinstance(noted, list) and len(noted) == 2:
+        noted = {"keys": noted[0], "digests": noted[1], "id_column": NOT_NOTED}
+    found = msgspec.convert(noted, _Noted)
+    if isinstance(found.keys, int) and found.keys > max(MOST_NAMED, len(found.digests)):
+        raise ValueError("it notes more rows than digests")
+    numbered = found.numbered
+    keys = IdList(ids_from_stored(found.keys)) if numbered is None else Numbered(numbered)
+    digests = unpacked_digests(found.digests)
+    return Known(keys, digests, own_ids=found.own_ids, id_column=found.id_column, gone=found.gone)

@@ -1,33 +1,30 @@
 """The event log of a project in a database: SQLite in a file, or PostgreSQL by its URL.
 
 An event that `append` has returned from survives a power cut: SQLite waits for the disk at every commit, and
-PostgreSQL does so by default. One server writes to a project's log at a time (`engines.py`); readers, such as
-`everylabel export`, may read beside it. The hash chain (`integrity.py`) is checked when a log is opened for
-writing and whenever events are read.
+PostgreSQL does so by default. One server writes to a project's log at a time (`database.py`); readers, such
+as `everylabel export`, may read beside it. The hash chain (`integrity.py`) is checked when a log is opened
+for writing and whenever events are read.
 """
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.source_diff import Known
-from everylabel.log import tables
-from everylabel.log.engines import (
+from everylabel.log import database
+from everylabel.log.database import (
     FileLock,
-    ReadTimeout,
-    Session,
     SessionLock,
     Taken,
     connect,
-    file_ids,
-    is_full,
+    events,
     make_file,
     reason,
     shown_place,
@@ -44,8 +41,9 @@ from everylabel.log.integrity import (
     digest,
     find_damage,
     find_other_items,
+    from_text,
+    to_text,
 )
-from everylabel.log.tables import events, from_text, to_text
 
 __all__ = ["Damaged", "NoLog", "Store", "StoreError"]
 EXPORT = "Export the labels before the server is stopped: it still has all of them"
@@ -75,15 +73,14 @@ class Store:
     def __init__(self, where: str | Path, project: str, *, write: bool = True) -> None:
         self.where, self.project, self.note = str(where), project, ""
         self._path = None if "://" in self.where else Path(where)
-        self._timeout = ReadTimeout()
         self._mutex = threading.RLock()  # writers of this process
         self._lock: FileLock | SessionLock | None = None
-        self._session: Session | None = None  # the PostgreSQL session that had the lock last
+        self._session: dict[str, Any] | None = None  # of PostgreSQL, that had the lock last
         self._writes, self._head = write, Head()
         self._unsure = False  # the head may no longer be the log's; reading resolves it
         self._failed = False  # the last write failed; a trial precedes the next one
         self._files: list[tuple[int, int] | None] = []
-        self._engine = connect(self.where, write, self._timeout)
+        self._engine = connect(self.where, write)
         self.shown = shown_place(self.where)
         try:
             with self._explained("opened"):
@@ -96,10 +93,6 @@ class Store:
         """Release the lock and close all connections."""
         self._release()
         self._engine.dispose()
-
-    def hurry(self, seconds: float) -> None:
-        """Limit all queries of PostgreSQL to `seconds` from now, since the server is stopping."""
-        self._timeout.deadline = time.monotonic() + seconds
 
     # Reading
 
@@ -125,41 +118,38 @@ class Store:
     def mark(self, seq: int) -> str:
         """Return the chain of an event, a digest of all events up to it; "" if there is no such event."""
         with self._explained("read"), self._engine.connect() as connection:
-            return tables.read_chain(connection, self.project, seq) or ""
+            return database.read_chain(connection, self.project, seq) or ""
 
     def items(self) -> Known | None:
         """Return the rows of the source at the last opening, if there was one."""
         with self._snapshot() as connection:
             head = self._read_head(connection)
-            text = tables.read_items(connection, self.project)
+            text = database.read_items(connection, self.project)
             self._refuse(find_other_items(text, head))
             return None if text is None else from_text(text)
 
     def content(self) -> tuple[list[Row], str | None, Head | None]:
         """Return all stored events, the stored source and the head, read in one transaction and checked."""
         with self._snapshot() as connection:
-            head = self._read_head(connection)
-            rows = tables.read_rows(connection, self.project, self._has_chain)
-            text = tables.read_items(connection, self.project)
-            self._refuse(find_damage(rows, head) or find_other_items(text, head))
-            return rows, text, head
+            head = self._check(connection)
+            rows = database.read_rows(connection, self.project, self._has_chain)
+            return rows, database.read_items(connection, self.project), head
 
-    def check(self) -> Head | None:
+    def _check(self, connection: sa.Connection) -> Head | None:
         """Check all events, the stored source and SQLite's pages; return the head. Events are not parsed."""
-        with self._snapshot() as connection:
-            head = self._read_head(connection)
-            with tables.each_row(connection, self.project, self._has_chain) as rows:
-                self._refuse(find_damage(rows, head))
-            self._refuse(find_other_items(tables.read_items(connection, self.project), head))
-            if self._path is not None:
-                found = connection.execute(sa.text("PRAGMA quick_check(1)")).scalar()
-                self._refuse(None if found == "ok" else f"the file's pages do not fit together ({found})")
-            return head
+        head = self._read_head(connection)
+        with database.each_row(connection, self.project, self._has_chain) as rows:
+            self._refuse(find_damage(rows, head))
+        self._refuse(find_other_items(database.read_items(connection, self.project), head))
+        if self._path is not None:
+            found = connection.execute(sa.text("PRAGMA quick_check(1)")).scalar()
+            self._refuse(None if found == "ok" else f"the file's pages do not fit together ({found})")
+        return head
 
     def _rows(self, after: int) -> list[Row]:
         with self._snapshot() as connection:
             head = self._read_head(connection)
-            rows = tables.read_rows(connection, self.project, self._has_chain, events.c.seq >= after)
+            rows = database.read_rows(connection, self.project, self._has_chain, events.c.seq >= after)
         start = Head()
         if after:
             if not rows or rows[0].seq != after:
@@ -173,10 +163,10 @@ class Store:
 
     def _some(self, where: sa.ColumnElement[bool]) -> list[Event]:
         with self._explained("read"), self._engine.connect() as connection:
-            return [_event(row) for row in tables.read_rows(connection, self.project, False, where)]
+            return [_event(row) for row in database.read_rows(connection, self.project, False, where)]
 
     def _read_head(self, connection: sa.Connection) -> Head | None:
-        return tables.read_head(connection, self.project) if self._has_chain else None
+        return database.read_head(connection, self.project) if self._has_chain else None
 
     @contextmanager
     def _snapshot(self) -> Iterator[sa.Connection]:
@@ -200,14 +190,14 @@ class Store:
             rows = chained(self._head.chain, map(_row, fresh))
             if rows:
                 to = self._head._replace(seq=rows[-1].seq, chain=rows[-1].chain or "")
-                self._commit(to, lambda connection: tables.insert_rows(connection, self.project, rows))
+                self._commit(to, lambda connection: database.insert_rows(connection, self.project, rows))
 
     def set_items(self, known: Known) -> None:
         """Store the source as it is now."""
         text = to_text(known)
         with self._mutex:
             to = self._head._replace(items=digest(text))
-            self._commit(to, lambda connection: tables.replace_items(connection, self.project, text))
+            self._commit(to, lambda connection: database.replace_items(connection, self.project, text))
 
     def fill(self, rows: Sequence[Row], text: str | None) -> None:
         """Write the events and the stored source of another log to this one, which is empty."""
@@ -217,9 +207,9 @@ class Store:
             head = head._replace(seq=linked[-1].seq, chain=linked[-1].chain or "")
 
         def write(connection: sa.Connection) -> None:
-            tables.insert_rows(connection, self.project, linked)
+            database.insert_rows(connection, self.project, linked)
             if text is not None:
-                tables.replace_items(connection, self.project, text)
+                database.replace_items(connection, self.project, text)
 
         with self._mutex:
             self._commit(head, write)
@@ -230,10 +220,6 @@ class Store:
         with self._mutex:
             try:
                 self._check_files("nothing can be saved")
-                if is_full(self._path):
-                    raise StoreError(
-                        f"nothing can be saved: the disk of {self.shown} is full; make room there"
-                    )
                 if self._failed:
                     self._try_out()
             except StoreError as error:
@@ -245,7 +231,7 @@ class Store:
         self._check_writable()
         try:
             with self._transaction() as connection:
-                if not tables.move_head(connection, self.project, self._head, to):
+                if not database.move_head(connection, self.project, self._head, to):
                     raise self._others()
                 write(connection)
         except IntegrityError as error:
@@ -256,13 +242,13 @@ class Store:
                 raise StoreError(f"nothing was saved, {self.shown} says: {reason(error)}") from error
         self._head, self._failed = to, False
         self._check_files("whether this was saved is not known")
-        self._files = file_ids(self._path)
+        self._files = self._file_ids()
 
     def _try_out(self) -> None:
         """Write and delete an event of no project, which touches the same pages as an append."""
         try:
             with self._transaction() as connection:
-                tables.insert_rows(connection, TRIAL, [Row(0, 0, 0.0, "", "", "", None)])
+                database.insert_rows(connection, TRIAL, [Row(0, 0, 0.0, "", "", "", None)])
                 connection.execute(sa.delete(events).where(events.c.project == TRIAL))
         except DBAPIError as error:
             if error.connection_invalidated:
@@ -277,7 +263,7 @@ class Store:
         self._end_session()
         try:
             with self._transaction() as connection:
-                head = tables.read_head(connection, self.project)
+                head = database.read_head(connection, self.project)
         except (DBAPIError, StoreError) as again:
             self._unsure = True
             why = reason(again) if isinstance(again, DBAPIError) else str(again)
@@ -345,10 +331,20 @@ class Store:
 
     def _check_files(self, then: str) -> None:
         """Raise if the file is no longer there: SQLite would continue without an error."""
-        for noted, now in zip(self._files, file_ids(self._path), strict=True):
+        for noted, now in zip(self._files, self._file_ids(), strict=True):
             if noted not in (None, now):
                 what = "was deleted or moved" if now is None else "was replaced"
                 raise StoreError(f"{then}: {self.shown} {what} while the server has it open. {EXPORT}")
+
+    def _file_ids(self) -> list[tuple[int, int] | None]:
+        """Return device and inode of SQLite's file and of its write-ahead log; None for a missing one."""
+        if self._path is None:
+            return []
+        real = self._path.resolve()
+        there = [
+            each.stat() if each.exists() else None for each in (real, real.with_name(f"{real.name}-wal"))
+        ]
+        return [None if about is None else (about.st_dev, about.st_ino) for about in there]
 
     def _others(self) -> StoreError:
         self._unsure = True
@@ -363,22 +359,24 @@ class Store:
         """Check tables and format; for writing, also take the lock and check all events."""
         if self._writes:
             self._take_lock()
-        found = tables.is_chained(self._engine)
+        found = database.is_chained(self._engine)
         if isinstance(found, str):
             raise Damaged(self.shown, found)
         self._has_chain = found or self._writes
         if self._writes:
-            tables.make_tables(self._engine)
-        elif not found and events.name not in tables.existing(self._engine)[0]:
+            database.make_tables(self._engine)
+        elif not found and events.name not in database.existing(self._engine)[0]:
             raise NoLog(self.shown, "holds none of our tables")
         self._check_format()
         if self._writes:
-            self._head = self.check() or self._add_chain()
-            self._files = file_ids(self._path)
+            with self._snapshot() as connection:
+                head = self._check(connection)
+            self._head = head or self._add_chain()
+            self._files = self._file_ids()
 
     def _add_chain(self) -> Head:
         with self._engine.begin() as connection:
-            head = tables.add_chain(connection, self.project)
+            head = database.add_chain(connection, self.project)
         if head.seq:
             self.note = (
                 f"the log is from an earlier version: its {head.seq:,} events are chained now, so that "
@@ -387,13 +385,13 @@ class Store:
         return head
 
     def _check_format(self) -> None:
-        query = sa.select(tables.items.c.format).where(tables.items.c.project == self.project)
+        query = sa.select(database.items.c.format).where(database.items.c.project == self.project)
         with self._engine.connect() as connection:
             stored = connection.execute(query).scalar()
-        if stored not in (None, tables.FORMAT, *tables.FORMATS_BEFORE):
+        if stored not in (None, database.FORMAT, *database.FORMATS_BEFORE):
             raise StoreError(
-                f"store {self.shown} has format {stored}; expected {tables.FORMAT}: open it with the version "
-                "of everylabel that wrote it"
+                f"store {self.shown} has format {stored}; expected {database.FORMAT}: open it with the "
+                "version of everylabel that wrote it"
             )
 
     @contextmanager

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from everylabel.core.errors import EverylabelError
 from everylabel.data.options import Options
 from everylabel.log.backup import largest_project, valid_prefix, write_log
-from everylabel.log.engines import FileLock, Taken, shown_place
+from everylabel.log.database import FileLock, Taken, shown_place
 from everylabel.log.store import Damaged, Store, StoreError
 from everylabel.projects.files import Remembered, check_own_files, find_changed, remembered
 from everylabel.projects.labelled import STORE
@@ -78,7 +78,6 @@ def examine(place: LogLocation, out: Path | None = None) -> Findings:
     with _locked(place.store):
         try:
             with closing(Store(place.store, place.name, write=False)) as log:
-                log.check()
                 rows, _, head = log.content()
             valid = rows if head is not None else valid_prefix(place.store, place.name).rows
             if len(valid) == len(rows):

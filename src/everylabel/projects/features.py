@@ -27,7 +27,7 @@ from everylabel.data.display import Texts
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.labelling.model.training import Encoder
-from everylabel.log.engines import PRIVATE
+from everylabel.log.database import PRIVATE
 from everylabel.models.embedding import embed
 from everylabel.models.embedding.choose import knows_words
 from everylabel.models.embedding.embed import Embedder, NoImage

@@ -30,7 +30,7 @@ from everylabel.data.cache import make_folder
 from everylabel.data.digests import content_digest
 from everylabel.data.items import Items
 from everylabel.data.options import Options
-from everylabel.log.engines import PRIVATE
+from everylabel.log.database import PRIVATE
 from everylabel.log.integrity import digest
 
 DIGEST = "digest"

@@ -22,7 +22,7 @@ from platformdirs import user_state_path
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import write_atomically
 from everylabel.data.datasets.catalog import dataset_key
-from everylabel.log.engines import PRIVATE
+from everylabel.log.database import PRIVATE
 from everylabel.models.embedding.choose import local_place
 
 

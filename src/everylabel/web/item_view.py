@@ -26,7 +26,7 @@ from everylabel.data.display import Pictures, fields_of
 from everylabel.data.items import Items, Numbered, id_list
 from everylabel.data.media import Picture
 from everylabel.labelling.state.types import Refused
-from everylabel.log.engines import PRIVATE
+from everylabel.log.database import PRIVATE
 from everylabel.projects.project import Project
 from everylabel.projects.trust import lies_in
 

@@ -24,7 +24,6 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.retrainer import Retrainer, compiling
 from everylabel.labelling.service import Service
 from everylabel.labelling.snapshot import Snapshots
-from everylabel.log.store import Store
 from everylabel.projects.arrivals import Watched
 from everylabel.projects.labelled import log_mark
 from everylabel.projects.log import class_names_of, open_log
@@ -46,7 +45,6 @@ PAGE = Path(__file__).parent / "page"
 MOST_CONNECTIONS = 1000  # at the same time; further requests get 503
 PORTS = 20  # number of ports to try, from the default on
 PATIENCE = 3  # seconds that open requests get to finish when the server stops
-WITHIN = 10.0  # seconds that the log gets then to finish all its work
 
 
 class Opened(NamedTuple):
@@ -102,7 +100,7 @@ def opened_server(
                 begin_compiling.set()
                 arrivals.start()
 
-            yield Opened(service, shown, address, Server(config, started, service.desk.log), bound)
+            yield Opened(service, shown, address, Server(config, started), bound)
 
 
 def _compiling(service: Service, n: int, d: int) -> contextlib.AbstractContextManager[threading.Event]:
@@ -295,14 +293,11 @@ def _ready(address: str, browser: bool, ready: Say) -> None:
 
 
 class Server(uvicorn.Server):
-    """A server that calls `ready` once it is up, and exits normally on a stop signal.
+    """A server that calls `ready` once it is up, and exits normally on a stop signal."""
 
-    logs : stores that get at most WITHIN seconds to finish when the server stops
-    """
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], *logs: Store) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._ready, self._logs = ready, logs
+        self._ready = ready
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         os.write(2, b"stopping ...\n")  # unbuffered, and safe in a signal handler
@@ -317,11 +312,6 @@ class Server(uvicorn.Server):
             raise port_in_use(*sockets[0].getsockname()[:2]) from error
         if self.started:
             self._ready()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for log in self._logs:
-            log.hurry(WITHIN)
-        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

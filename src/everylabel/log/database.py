@@ -1,0 +1,339 @@
+"""The database of a log: connections, locks and tables, in SQLite (a file) or PostgreSQL (a URL).
+
+One server writes to a project's log at a time: its lock ends with the process, however that ends.
+
+`everylabel_events` holds the events, each with its chain (`integrity.py`); `everylabel_items` the rows of the
+source at the last opening, as text; `everylabel_heads` the head, written in the same transaction as the rest.
+Version 0.1 wrote neither chains nor heads.
+"""
+
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from everylabel.log.integrity import Head, NoLog, Row, StoreError, chained, digest
+
+PRIVATE = 0o600  # mode of a file that only its owner reads and writes
+TIMEOUT = 10  # seconds; `connect_timeout` of the URL sets another
+RELEASE_SECONDS = 5.0  # PostgreSQL holds a lock for a moment after its session was closed
+FORMAT = 4
+FORMATS_BEFORE = (1, 2, 3)  # 1 and 2 have no chain
+BATCH = 1000  # rows fetched together
+_OURS = sa.text("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+_END = sa.text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :process AND backend_start = :began"
+)
+tables = sa.MetaData()
+events = sa.Table(
+    "everylabel_events",
+    tables,
+    sa.Column("project", sa.Text, primary_key=True),
+    sa.Column("seq", sa.BigInteger, primary_key=True),
+    sa.Column("block", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("person", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("key", sa.Text),
+    sa.Column("chain", sa.Text),  # of all other columns but the project, and of the event before
+    sa.UniqueConstraint("project", "key"),
+)
+items = sa.Table(
+    "everylabel_items",
+    tables,
+    sa.Column("project", sa.Text, primary_key=True),
+    sa.Column("format", sa.Integer, nullable=False),
+    sa.Column("items", sa.Text, nullable=False),  # the source at the last opening
+)
+heads = sa.Table(
+    "everylabel_heads",
+    tables,
+    sa.Column("project", sa.Text, primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False),  # of the last event
+    sa.Column("chain", sa.Text, nullable=False),
+    sa.Column("items", sa.Text, nullable=False),  # digest of the items' text; "" if there are none
+)
+
+
+def make_file(path: Path) -> None:
+    """Create an empty file that only its owner can read, unless it exists."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+    except OSError as error:
+        raise StoreError(
+            f"store {str(path)!r} cannot be made: {error.strerror}; choose another --store"
+        ) from error
+
+
+def shown_place(where: str) -> str:
+    """Return a store's place in quotes, without a password."""
+    return repr(sa.make_url(where).render_as_string() if "://" in where else where)
+
+
+def reason(error: DBAPIError) -> str:
+    """Return the message of a database error, in one line."""
+    return str(error.orig).strip().splitlines()[0] if error.orig else str(error)
+
+
+def connect(where: str, write: bool) -> sa.Engine:
+    """Return the engine for a log's place; for writing, a missing file is created."""
+    if "://" in where:
+        return _postgres(where)
+    if write:
+        make_file(Path(where))
+    elif not Path(where).exists():
+        raise NoLog(repr(where), "is not there")
+    return _sqlite(Path(where), write)
+
+
+def _sqlite(path: Path, write: bool) -> sa.Engine:
+    mode = "rw" if write else "ro"
+    uri = f"file:{quote(path.resolve().as_posix())}?mode={mode}"  # a path may hold ?, # and %
+
+    def open_file() -> sqlite3.Connection:
+        connection = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=5)
+        if write:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")  # an acknowledged label survives a power cut
+        return connection
+
+    return sa.create_engine("sqlite://", creator=open_file, poolclass=sa.QueuePool)
+
+
+def _postgres(url: str) -> sa.Engine:
+    """Return the engine of a PostgreSQL database; the URL's `connect_timeout` sets all time-outs."""
+    try:
+        parsed = sa.make_url(url)
+        if parsed.get_backend_name() != "postgresql":
+            raise StoreError(
+                f"store is {parsed.render_as_string()!r}; expected a file's path or postgresql://..."
+            )
+        if parsed.drivername == "postgresql":
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        given = parsed.query.get("connect_timeout")
+        seconds = max(1, int(given)) if isinstance(given, str) and given.isdigit() else TIMEOUT
+        engine = sa.create_engine(parsed, pool_pre_ping=True, pool_timeout=seconds)
+        _set_timeouts(engine, seconds)
+        return engine
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            f"store is a PostgreSQL database and {error.name} is not installed; "
+            "pip install 'everylabel[postgresql]'"
+        ) from error
+    except sa.exc.ArgumentError as error:
+        raise StoreError(f"store is {url.split('@')[-1]!r}; expected a path or postgresql://...") from error
+
+
+def _set_timeouts(engine: sa.Engine, seconds: int) -> None:
+    """Limit connecting, statements, unacknowledged packets, and waiting for a server that stays silent."""
+    psycopg: Any = engine.dialect.import_dbapi()
+    limits = {
+        "connect_timeout": seconds,
+        "tcp_user_timeout": 1000 * seconds,
+        **{"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3},
+        "options": f"-c statement_timeout={60_000 * seconds} "
+        f"-c idle_in_transaction_session_timeout={2000 * seconds}",
+    }
+
+    class Connection(psycopg.Connection):
+        """A connection with a read time-out, which neither libpq nor the server has."""
+
+        def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+            return super().wait(self._limited(gen), *args, **options)
+
+        def _limited(self, gen: Any) -> Generator[Any, Any, Any]:
+            heard, ready = time.monotonic(), None
+            while True:
+                try:
+                    state = gen.send(ready)
+                except StopIteration as done:
+                    return done.value
+                ready = yield state
+                if ready:
+                    heard = time.monotonic()
+                elif time.monotonic() > heard + seconds:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"the database has not answered for {seconds} seconds")
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(_: Any, __: Any, arguments: Any, options: Any) -> Any:
+        return Connection.connect(*arguments, **(limits | options))
+
+
+class Taken(Exception):
+    """Another server has the lock."""
+
+
+class FileLock:
+    """A lock file beside the log, locked by SQLite's own means."""
+
+    def __init__(self, path: Path) -> None:
+        path = path.resolve()
+        file = path.with_name(path.name + ".lock")
+        make_file(file)
+        try:
+            self._held = sqlite3.connect(file, timeout=0, check_same_thread=False)  # any thread releases it
+            self._held.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            self.close()
+            if getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY":
+                raise Taken from error
+            raise StoreError(f"store {str(path)!r} cannot be opened: {error}") from error
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._held.close()
+
+
+class SessionLock:
+    """An advisory lock of PostgreSQL; all writes go through the session that holds it.
+
+    lost : our earlier session, which may live on behind a broken network; it is ended, so that nothing sent
+        to it is committed later
+    """
+
+    def __init__(self, engine: sa.Engine, project: str, lost: dict[str, Any] | None = None) -> None:
+        number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big", signed=True)
+        self.connection = engine.connect()
+        try:
+            if lost is not None:
+                self.connection.execute(_END, lost)
+            end = time.monotonic() + RELEASE_SECONDS
+            while not self.connection.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
+                if time.monotonic() >= end:
+                    raise Taken
+                time.sleep(0.02)
+            self.session = dict(zip(("process", "began"), self.connection.execute(_OURS).one(), strict=True))
+            self.connection.commit()  # the lock is the session's, not the transaction's
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Release the lock, and the session."""
+        self.connection.close()
+
+
+def existing(engine: sa.Engine) -> tuple[set[str], set[str]]:
+    """Return the names of our tables in a database, and the columns of the events."""
+    inspector = sa.inspect(engine)
+    there = set(tables.tables) & set(inspector.get_table_names())
+    columns = inspector.get_columns(events.name) if events.name in there else ()
+    return there, {column["name"] for column in columns}
+
+
+def is_chained(engine: sa.Engine) -> bool | str:
+    """Return whether a database has chains and heads; a sentence if one of its tables is lost."""
+    there, columns = existing(engine)
+    if not there:
+        return False
+    if there == set(tables.tables) and {*Row._fields} <= columns:
+        return True
+    if there == {events.name, items.name}:
+        if "chain" not in columns:
+            return False
+        with engine.connect() as connection:
+            query = sa.select(events.c.seq).where(events.c.chain.is_not(None)).limit(1)
+            if connection.execute(query).first() is None:
+                return False
+    return "a table is missing, or was renamed"
+
+
+def make_tables(engine: sa.Engine) -> None:
+    """Create the missing tables, and the column that version 0.1 did not have."""
+    there, columns = existing(engine)
+    if events.name in there and "chain" not in columns:
+        with engine.begin() as connection:
+            connection.execute(sa.text(f"ALTER TABLE {events.name} ADD COLUMN chain TEXT"))
+    tables.create_all(engine)
+
+
+def read_head(connection: sa.Connection, project: str) -> Head | None:
+    """Return the head of a project's log."""
+    query = sa.select(heads.c.seq, heads.c.chain, heads.c["items"]).where(heads.c.project == project)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else Head(*row)
+
+
+@contextmanager
+def each_row(
+    connection: sa.Connection,
+    project: str,
+    has_chain: bool,
+    where: sa.ColumnElement[bool] | None = None,
+    batch: int = BATCH,
+) -> Iterator[Iterator[Row]]:
+    """Yield a project's events (or some of them) in order, with one batch in memory."""
+    columns = [events.c[name] for name in Row._fields if has_chain or name != "chain"]
+    query = sa.select(*columns).where(events.c.project == project)
+    query = query if where is None else query.where(where)
+    query = query.order_by(events.c.seq).execution_options(yield_per=batch)
+    with connection.execute(query) as found:
+        yield (Row(*row) for some in found.partitions() for row in some)
+
+
+def read_rows(
+    connection: sa.Connection, project: str, has_chain: bool, where: sa.ColumnElement[bool] | None = None
+) -> list[Row]:
+    """Return a project's events (or some of them) as they are stored, in order."""
+    with each_row(connection, project, has_chain, where) as rows:
+        return list(rows)
+
+
+def read_chain(connection: sa.Connection, project: str, seq: int) -> str | None:
+    """Return the chain of one event."""
+    query = sa.select(events.c.chain).where(events.c.project == project, events.c.seq == seq)
+    return connection.execute(query).scalar()
+
+
+def read_items(connection: sa.Connection, project: str) -> str | None:
+    """Return the stored source."""
+    query = sa.select(items.c["items"]).where(items.c.project == project)
+    return connection.execute(query).scalar()
+
+
+def insert_rows(connection: sa.Connection, project: str, rows: Sequence[Row]) -> None:
+    """Write events."""
+    if rows:
+        connection.execute(sa.insert(events), [{"project": project, **row._asdict()} for row in rows])
+
+
+def replace_items(connection: sa.Connection, project: str, text: str) -> None:
+    """Store the source as it is now."""
+    connection.execute(sa.delete(items).where(items.c.project == project))
+    connection.execute(sa.insert(items), {"project": project, "format": FORMAT, "items": text})
+
+
+def move_head(connection: sa.Connection, project: str, head: Head, to: Head) -> bool:
+    """Replace a head; return False if it was not there, or its event is another."""
+    last = read_chain(connection, project, head.seq)
+    if head.seq and last != head.chain:
+        return False
+    ours = (heads.c.project == project, heads.c.seq == head.seq, heads.c.chain == head.chain)
+    return connection.execute(sa.update(heads).where(*ours).values(**to._asdict())).rowcount == 1
+
+
+def add_chain(connection: sa.Connection, project: str) -> Head:
+    """Add the chain and head to a log of version 0.1; return the head."""
+    rows = chained("", read_rows(connection, project, has_chain=False))
+    text = read_items(connection, project)
+    head = Head(items="" if text is None else digest(text))
+    if rows:
+        head = head._replace(seq=rows[-1].seq, chain=rows[-1].chain or "")
+        ours = sa.and_(events.c.project == project, events.c.seq == sa.bindparam("number"))
+        update = sa.update(events).where(ours).values(chain=sa.bindparam("linked"))
+        connection.execute(update, [{"number": row.seq, "linked": row.chain} for row in rows])
+    connection.execute(sa.update(items).where(items.c.project == project).values(format=FORMAT))
+    connection.execute(sa.insert(heads), {"project": project, **head._asdict()})
+    return head
