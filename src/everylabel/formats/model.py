@@ -52,7 +52,8 @@ def export_model(
         limits = thresholds_of(posterior) if thresholds is None or not several else np.asarray(thresholds)
         return (_onnx if form == "onnx" else _torch)(*linear(posterior, scaling), classes, limits)
     if form == "sklearn":
-        return (_one_vs_rest if several else _sklearn)(*linear(posterior, scaling), classes)
+        plain = (_one_vs_rest if several else _sklearn)(*linear(posterior, scaling), classes)
+        return bytes(need("skops.io", "export", "exporting for skops").dumps(plain))
     from everylabel.models.classifier_files import (  # scikit-learn takes two seconds
         as_classifier,
         save_classifier,
@@ -128,36 +129,34 @@ def _torch(
     return file.getvalue()
 
 
-def _sklearn(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> bytes:
-    """Return a LogisticRegression as a file; for two classes it has one column, their difference."""
-    from sklearn.linear_model import LogisticRegression
-
+def _sklearn(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> Any:
+    """Return a LogisticRegression; for two classes it has one column, their difference."""
     order = np.argsort(np.asarray(classes))  # scikit-learn sorts classes
     weights, bias = weights[:, order], bias[order]
     if len(classes) == 2:
         weights, bias = weights[:, 1:] - weights[:, :1], bias[1:] - bias[:1]
-    plain = _logistic(LogisticRegression(), weights, bias, np.asarray(classes)[order])
-    return bytes(need("skops.io", "export", "exporting for skops").dumps(plain))
+    return _logistic(weights, bias, np.asarray(classes)[order])
 
 
-def _one_vs_rest(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> bytes:
-    """Return a OneVsRestClassifier as a file; its columns are the classes in this order."""
+def _one_vs_rest(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> Any:
+    """Return a OneVsRestClassifier; its columns are the classes in this order."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.preprocessing import LabelBinarizer
 
     k, yes = len(classes), np.array([0, 1])
     every = OneVsRestClassifier(LogisticRegression())
-    every.estimators_ = [
-        _logistic(LogisticRegression(), weights[:, c : c + 1], bias[c : c + 1], yes) for c in range(k)
-    ]
+    every.estimators_ = [_logistic(weights[:, c : c + 1], bias[c : c + 1], yes) for c in range(k)]
     every.label_binarizer_ = LabelBinarizer().fit(np.r_[np.zeros((1, k), int), np.ones((1, k), int)])
     every.n_features_in_ = len(weights)
-    return bytes(need("skops.io", "export", "exporting for skops").dumps(every))
+    return every
 
 
-def _logistic(plain: Any, weights: np.ndarray, bias: np.ndarray, classes: np.ndarray) -> Any:
+def _logistic(weights: np.ndarray, bias: np.ndarray, classes: np.ndarray) -> Any:
     """Return a LogisticRegression with these weights (d, m)."""
+    from sklearn.linear_model import LogisticRegression
+
+    plain = LogisticRegression()
     plain.coef_, plain.intercept_ = np.ascontiguousarray(weights.T), bias
     plain.classes_, plain.n_features_in_ = classes, len(weights)
     plain.n_iter_ = np.zeros(1, np.int32)

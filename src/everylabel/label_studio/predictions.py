@@ -32,10 +32,6 @@ class Ranking(NamedTuple):
     version: str = ""
     tasks: tuple[str, ...] = ()
 
-    @property
-    def ranks(self) -> dict[str, int]:
-        return {task: rank for rank, task in enumerate(self.tasks)}
-
 
 class Predictions:
     """The predictions of a project."""
@@ -98,7 +94,8 @@ class Predictions:
 
     def _of(self, tasks: Sequence[str]) -> list[Json]:
         state, learner = self.desk.state, self.desk.learner
-        (version, _), columns, ranks = self._ranked(), state.columns, self._ranked().ranks
+        (version, ranked), columns = self._ranked(), state.columns
+        ranks = {task: rank for rank, task in enumerate(ranked)}
         order = [columns.index(number) for number in state.book.order]
         names = [state.book.names[number] for number in state.book.order]
         places = [state.position[name] for name in tasks if name in state.position]

@@ -141,11 +141,12 @@ def label(
         del given[name]
     with _in_python():
         in_memory = not isinstance(source, str | os.PathLike)
+        anywhere = [Path(Path.cwd().anchor)] if in_memory and is_local(host) else []  # only we see them
         given |= {
             "classes": classes_of(classes, encoding),
             "fields": fields_of(fields),
             "guidelines": None if guidelines is None else Path(guidelines),
-            "images_in": [*folders_of(images_in), *_anywhere(in_memory and is_local(host))],
+            "images_in": [*folders_of(images_in), *anywhere],
             "test": None if test is None else str(test),
             "framed": True,
         }
@@ -211,11 +212,6 @@ def _opened(source: Any, in_memory: bool, options: LabelOptions) -> Project:
     for text in project.notes:
         _note(text)
     return project
-
-
-def _anywhere(allowed: bool) -> list[Path]:
-    """Return the root folder if all images may be shown, since only this machine sees them."""
-    return [Path(Path.cwd().anchor)] if allowed else []
 
 
 def _progress() -> Any:

@@ -23,14 +23,12 @@ from everylabel.data.readers.table import NO_IDS
 from everylabel.formats.item_columns import item_columns
 from everylabel.formats.records import label_records, named
 from everylabel.formats.tables import Records
-from everylabel.labelling.desk import Generation
 from everylabel.labelling.model.scaling import Rows, prepare
 from everylabel.labelling.progress import accuracy
 from everylabel.labelling.quality.accuracy import Interval
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE
 from everylabel.models.classifier import LaplaceClassifier
-from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.predictions import classifier_of
 from everylabel.projects.project import Project
 from everylabel.web.server import Opened
@@ -83,17 +81,10 @@ class SessionState(NamedTuple):
 
 def state_of(opened: Opened) -> SessionState:
     """Return the state of an open project."""
-    desk, shown = opened.service.desk, opened.shown
-
-    def look() -> tuple[LabelSet, int, dict[str, Any]]:
-        return (
-            desk.label_set(),
-            desk.state.seq,
-            accuracy(desk.state),
-        )
-
-    label_set, version, figures = desk.read(look).result()
-    project, there = shown.project, set(label_set.ids)
+    desk, project = opened.service.desk, opened.shown.project
+    found = desk.read(lambda: (desk.label_set(), desk.state.seq, accuracy(desk.state)))
+    label_set, version, figures = found.result()
+    there = set(label_set.ids)
     here = project.without([i for i, name in enumerate(project.ids) if name not in there])
     return SessionState(project, here, label_set.seen_from(here.ids), version, _interval(figures))
 
@@ -101,11 +92,7 @@ def state_of(opened: Opened) -> SessionState:
 def n_labels(opened: Opened) -> int:
     """Return the number of labelled items of an open project."""
     desk = opened.service.desk
-
-    def look() -> int:
-        return len(desk.state.labels) - desk.state.by_class[NONE]
-
-    return int(desk.read(look).result())
+    return int(desk.read(lambda: len(desk.state.labels) - desk.state.by_class[NONE]).result())
 
 
 def _interval(figures: dict[str, Any]) -> Interval | None:
@@ -222,23 +209,15 @@ _ADD = {
 }
 
 
-class Tuned(NamedTuple):
-    """The fine-tuned encoder of a session."""
-
-    generation: Generation
-
-    def rows(self, items: Any) -> np.ndarray:
-        """Return the features of items."""
-        return self.generation.embed(items)
-
-
-Encoder = Callable[[], Embedder | Tuned | None]
+Encode = Callable[[Any], np.ndarray]  # from items to features
+Encoder = Callable[[], Encode | None]
 
 
 def features_of(items: Any, state: SessionState, rows: Rows, encoder: Encoder) -> np.ndarray:
     """Return features (n, d) of items, one row per item; NaN for unreadable items.
 
     items : None for the session's own, in the order of the source
+    encoder : returns the function that embeds items; None if the source is features
     """
     if items is None:
         return _own(state, rows, encoder)
@@ -250,15 +229,15 @@ def features_of(items: Any, state: SessionState, rows: Rows, encoder: Encoder) -
     if new.features is not None:
         found = np.asarray(new.features, np.float64)
     else:
-        embedder = encoder()
-        if embedder is None:
+        encode = encoder()
+        if encode is None:
             raise EverylabelError(
                 f"items are of kind {new.kind!r}, and the model was made from features that came with the "
                 f"source; expected features (n, {width}), made the same way"
             )
         if new.kind != project.kind:
             raise EverylabelError(f"items are of kind {new.kind!r}; expected {project.kind!r}")
-        found = embedder.rows(new.items).astype(np.float64)
+        found = encode(new.items).astype(np.float64)
     if found.shape[1] not in (0, width):
         raise EverylabelError(
             f"items have {found.shape[1]} features; expected {width}, as the labelled items have"
@@ -278,9 +257,9 @@ def _own(state: SessionState, rows: Rows, encoder: Encoder) -> np.ndarray:
     known = [(i, row) for i, row in places if project.ids[i] in rows]
     whole[[row for _, row in known]] = rows.of([project.ids[i] for i, _ in known])
     missing = [(i, row) for i, row in places if project.ids[i] not in rows]
-    embedder = encoder() if missing else None
-    if embedder is not None:
-        found = embedder.rows(project.some([i for i, _ in missing]))
+    encode = encoder() if missing else None
+    if encode is not None:
+        found = encode(project.some([i for i, _ in missing]))
         if found.shape[1]:
             whole[[row for _, row in missing]] = found
     return whole

@@ -22,11 +22,12 @@ import numpy as np
 from everylabel.core.errors import EverylabelError, need
 from everylabel.data.readers.memory import frame_of
 from everylabel.formats.records import predicted
+from everylabel.labelling.desk import Generation
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.quality.accuracy import Interval
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.embed import Embedder
-from everylabel.notebook.results import SessionState, Tuned, features_of, n_labels, state_of, with_column
+from everylabel.notebook.results import Encode, SessionState, features_of, n_labels, state_of, with_column
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import Project
 from everylabel.web.server import opened_server
@@ -307,9 +308,9 @@ class Session:
             self._background.end_serving()
             try:
                 self._last = state_of(self._background.opened)
-                encoder = self._encoder()  # while its file is still in the folder
-                if isinstance(encoder, Tuned):
-                    encoder.generation.load()
+                self._encoder()  # while its file is still in the folder
+                if self._generation is not None:
+                    self._generation.load()
             finally:
                 self._close()
 
@@ -341,11 +342,15 @@ class Session:
         """The features that the model sees; they change when the network is fine-tuned."""
         return self._background.opened.service.desk.rows
 
-    def _encoder(self) -> "Embedder | Tuned | None":
-        """Return the encoder of the items; None if the source is features."""
-        generation = self._background.opened.service.desk.generation
-        if generation is not None:
-            return Tuned(generation)
+    @property
+    def _generation(self) -> Generation | None:
+        """The fine-tuned network, if there is one."""
+        return self._background.opened.service.desk.generation
+
+    def _encoder(self) -> Encode | None:
+        """Return the function that embeds items; None if the source is features."""
+        if self._generation is not None:
+            return self._generation.embed
         if self._embedder is None:
             self._embedder = self._background.opened.shown.project.embedder()
-        return self._embedder
+        return None if self._embedder is None else self._embedder.rows
