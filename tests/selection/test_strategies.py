@@ -12,7 +12,7 @@ from everylabel.selection import threads
 from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.pool.view import best
 from everylabel.selection.sampling import Members, entropies, kmeans
-from everylabel.selection.strategies import bait, batchbald, get
+from everylabel.selection.strategies import bait, bald, get
 from everylabel.selection.strategies.badge import badge, badge_norm
 from everylabel.selection.strategies.bemps import core_scores
 from everylabel.selection.strategies.coreset import coreset
@@ -122,19 +122,17 @@ def test_batchbald_is_greedy_on_the_enumerated_information(likelihood: str) -> N
     for _ in range(4):
         gains = [joint_information(p[:, [*picked, i]]) if i not in picked else -1 for i in range(len(free))]
         picked.append(int(np.argmax(gains)))
-    got = batchbald.batchbald(pool, free, 4, rng(2), n_samples=15, n_labellings=10_000)
+    got = bald.batchbald(pool, free, 4, rng(2), n_samples=15, n_labellings=10_000)
     assert got.tolist() == picked
 
 
 def test_batchbald_by_drawn_labellings_is_close() -> None:
     pool, *_ = problem(n=30)
     p = Members(pool, 30, rng(2)).probs(pool.free_idx[:5])
-    likelihood, weights = batchbald._labellings(p, 100, rng(0))
-    likelihood, weights = (
-        batchbald._labellings(p, 20_000, rng(0)) if len(weights) > 100 else (likelihood, weights)
-    )
-    drawn = np.concatenate([batchbald._labellings(p[:, :4], 200, rng(s))[0] for s in range(100)])
-    got = batchbald._entropy_given(drawn, np.full(len(drawn), 1 / len(drawn)), p[:, 4:])[0]
+    likelihood, weights = bald._labellings(p, 100, rng(0))
+    likelihood, weights = bald._labellings(p, 20_000, rng(0)) if len(weights) > 100 else (likelihood, weights)
+    drawn = np.concatenate([bald._labellings(p[:, :4], 200, rng(s))[0] for s in range(100)])
+    got = bald._entropy_given(drawn, np.full(len(drawn), 1 / len(drawn)), p[:, 4:])[0]
     wide = p.astype(np.float64)
     added = joint_information(wide) - joint_information(wide[:, :4])  # by enumeration
     close(got, added + entropy(wide[:, 4:]).mean(axis=0).sum(), rtol=0.02)
@@ -167,19 +165,19 @@ def test_the_step_size_reaches_look_ahead() -> None:
 
 def test_lazy_batchbald_looks_at_few(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, *_ = problem(n=900, d=6)
-    monkeypatch.setattr(batchbald, "AT_ONCE", 8)
+    monkeypatch.setattr(bald, "AT_ONCE", 8)
     looked: list[int] = []
-    original = batchbald._entropy_given
+    original = bald._entropy_given
 
     def count(likelihood: Any, weights: Any, probs: Any) -> Any:
         looked.append(probs.shape[1])
         return original(likelihood, weights, probs)
 
-    monkeypatch.setattr(batchbald, "_entropy_given", count)
-    lazy = batchbald.batchbald(pool, pool.free_idx, 5, rng(2), n_tried=900)
+    monkeypatch.setattr(bald, "_entropy_given", count)
+    lazy = bald.batchbald(pool, pool.free_idx, 5, rng(2), n_tried=900)
     assert sum(looked) < 0.5 * 4 * len(pool.free_idx)
-    monkeypatch.setattr(batchbald, "AT_ONCE", 10**6)
-    np.testing.assert_array_equal(lazy, batchbald.batchbald(pool, pool.free_idx, 5, rng(2), n_tried=900))
+    monkeypatch.setattr(bald, "AT_ONCE", 10**6)
+    np.testing.assert_array_equal(lazy, bald.batchbald(pool, pool.free_idx, 5, rng(2), n_tried=900))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -315,7 +313,7 @@ def test_labellings_are_drawn_from_their_member() -> None:
     """Four members, each nearly sure of a label of its own: a labelling tells who gave it."""
     p = np.full((4, 3, 4), 0.01, np.float32)
     p[np.arange(4), :, np.arange(4)] = 0.97
-    likelihood, _ = batchbald._labellings(p, 20, rng(0))
+    likelihood, _ = bald._labellings(p, 20, rng(0))
     assert np.mean(likelihood.argmax(axis=1) == rng(0).integers(4, size=20)) > 0.9
 
 

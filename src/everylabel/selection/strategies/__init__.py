@@ -7,7 +7,6 @@ from everylabel.selection.strategies import (
     badge,
     bait,
     bald,
-    batchbald,
     bemps,
     coreset,
     falcun,
@@ -15,12 +14,10 @@ from everylabel.selection.strategies import (
     herding,
     lookahead,
     probcover,
-    random,
     refine,
     stochastic,
     typiclust,
     uncertainty,
-    variance,
 )
 from everylabel.selection.strategies import (
     multi_label as multi_label_scores,
@@ -28,14 +25,14 @@ from everylabel.selection.strategies import (
 from everylabel.selection.strategies.strategy import Score, Strategy
 
 _ALL = [
-    Strategy("random", "a random instance", "baseline", "nothing", pick=random.random, multi_label=True),
+    Strategy("random", "a random instance", "baseline", "nothing", pick=stochastic.random, multi_label=True),
     Strategy("least_confident", "the least likely best guess", "Lewis & Gale 1994", "logits", uncertainty.least_confident, alone=True),
     Strategy("entropy", "the most uncertain label", "Shannon 1948; Settles 2009", "logits", uncertainty.entropy, alone=True, multi_label=True),
     Strategy("margin", "the two best guesses are closest", "Scheffer et al. 2001", "logits", uncertainty.margin, pick_one=uncertainty.narrowest, alone=True, multi_label=True),
     Strategy("class_wise", "uncertain classes with few labels; for several classes per item", "beyond the paper", "logits", multi_label_scores.class_wise, multi_label=True),
-    Strategy("variance", "the largest variance of the logits, h' cov h", "MacKay 1992", "variances", variance.variance, alone=True, multi_label=True),
+    Strategy("variance", "the largest variance of the logits, h' cov h", "MacKay 1992", "variances", uncertainty.variance, alone=True, multi_label=True),
     Strategy("bald", "information of a label about the weights", "Houlsby et al. 2011", "members", bald.bald),
-    Strategy("batchbald", "information of a batch of labels about the weights", "Kirsch et al. 2019", "members", pick=batchbald.batchbald),
+    Strategy("batchbald", "information of a batch of labels about the weights", "Kirsch et al. 2019", "members", pick=bald.batchbald),
     Strategy("stochastic", "drawn by a score: power or softmax", "Kirsch et al. 2023", "logits", pick=stochastic.stochastic),
     Strategy("coreset", "farthest from all labelled instances", "Sener & Savarese 2018", "features", pick=coreset.coreset, multi_label=True),
     Strategy("badge", "k-means++ on gradients", "Ash et al. 2020", "logits, features", pick=badge.badge, multi_label=True),

@@ -12,7 +12,7 @@ import numpy as np
 from everylabel.core.checks import check_count, check_fraction
 from everylabel.selection.pool import PoolView
 from everylabel.selection.pool.view import best
-from everylabel.selection.strategies import badge, bait, flips, herding, random, typiclust, uncertainty
+from everylabel.selection.strategies import badge, bait, flips, herding, stochastic, typiclust, uncertainty
 
 
 def _margin(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -20,7 +20,7 @@ def _margin(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -
 
 
 PROPOSING = (
-    random.random,
+    stochastic.random,
     _margin,
     badge.badge,
     bait.bait,

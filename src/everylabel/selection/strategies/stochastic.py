@@ -1,4 +1,4 @@
-"""Stochastic batches (Kirsch et al., 2023): top-b of a score plus noise, a cheap way to a diverse batch.
+"""Random sampling, and stochastic batches (Kirsch et al., 2023): top-b of a score plus noise.
 
     power    log(score) + Gumbel / beta         softmax    score + Gumbel / beta
 The n largest of these are a draw of n without replacement, with chances score^beta or e^(beta score).
@@ -10,8 +10,7 @@ from everylabel.core.checks import check_choice, check_positive
 from everylabel.selection.pool import PoolView
 from everylabel.selection.pool.view import best
 from everylabel.selection.strategies.bald import bald
-from everylabel.selection.strategies.uncertainty import entropy, least_confident, margin
-from everylabel.selection.strategies.variance import variance
+from everylabel.selection.strategies.uncertainty import entropy, least_confident, margin, variance
 
 SCORES = {
     "entropy": entropy,
@@ -20,6 +19,11 @@ SCORES = {
     "variance": variance,
     "bald": bald,
 }
+
+
+def random(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return n positions drawn uniformly at random."""
+    return rng.choice(len(idx), n, replace=False)
 
 
 def stochastic(

@@ -1,4 +1,4 @@
-"""Uncertainty sampling at the mean: least confident, margin and entropy (Settles, 2009)."""
+"""Uncertainty of each instance: least confident, margin and entropy (Settles, 2009), and the variance."""
 
 from typing import Any
 
@@ -30,3 +30,8 @@ def margin(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
 def narrowest(pool: PoolView, idx: np.ndarray) -> int:
     """Return the position in idx of the smallest margin."""
     return pool.narrowest(idx)
+
+
+def variance(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
+    """Return h' cov h, which is high in directions of the features with few labels (MacKay, 1992)."""
+    return pool.variances(idx)
