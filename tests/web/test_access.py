@@ -10,9 +10,19 @@ from fastapi import FastAPI, Request
 from starlette.testclient import TestClient
 
 from everylabel.core.errors import EverylabelError
-from everylabel.web.access import LARGEST, Access, is_local
+from everylabel.web.access import (
+    LARGEST,
+    LOCKED,
+    WRONG,
+    Access,
+    Guesses,
+    Tokens,
+    check_token,
+    is_local,
+    new_token,
+    tokens_of,
+)
 from everylabel.web.server import server_config
-from everylabel.web.tokens import LOCKED, WRONG, Guesses, Tokens, check_token, new_token, tokens_of
 
 JSON = {"content-type": "application/json"}
 

@@ -23,11 +23,11 @@ from everylabel.formats.queue_tables import QueueTarget
 from everylabel.labelling.state.state import LabelSet
 from everylabel.log.store import Store
 from everylabel.projects.project import Project
+from everylabel.web.access import Tokens
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.downloads import Downloads, File
 from everylabel.web.item_view import Shown
 from everylabel.web.server import PAGE, make_app
-from everylabel.web.tokens import Tokens
 from tests.labelling.desks import FEATURES, IDS, N, service, truth
 from tests.web.servers import served
 

@@ -17,7 +17,7 @@ from everylabel.label_studio.backend import USER, authorization, make_backend, p
 from everylabel.label_studio.connected import Connected, ConnectOptions, connect
 from everylabel.labelling.model.retrainer import compiling
 from everylabel.projects.features import Progress
-from everylabel.web.access import is_local
+from everylabel.web.access import is_local, tokens_of
 from everylabel.web.downloads import Downloads
 from everylabel.web.server import (
     Server,
@@ -27,7 +27,6 @@ from everylabel.web.server import (
     one_thread,
     server_config,
 )
-from everylabel.web.tokens import tokens_of
 
 Say = Callable[[str], Any]
 TITLE = "everylabel"
