@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ALONE := modAL-python==0.4.2.1 laplace-torch==0.3 backpack-for-pytorch==1.7.1 curvlinops-for-pytorch==3.0.1
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench results results-index dist docs reference test-ecosystem test-label-studio test-language-model test-ray test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench results dist docs reference test-ecosystem test-label-studio test-language-model test-ray test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -65,11 +65,8 @@ bench: $(VENV)/bench   ## one benchmark: NAME=core (or any of `python -m benchma
 	test "$(NAME)" != labels -o -d $(BEFORE) || git worktree add --detach $(BEFORE) 1d83236
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks $(NAME) --data $(or $(DATA),../shared/data) --before $(BEFORE)
 
-results: $(VENV)/bench   ## measure all results again that are older than the code; goes on after a stop
+results: $(VENV)/bench   ## measure all results again; goes on after a stop
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks --data $(or $(DATA),../shared/data) --before $(BEFORE)
-
-results-index: install   ## docs/results/README.md: which code made each result, and whether it has changed since
-	$(BIN)/python -m benchmarks.index
 
 dist: install    ## wheel and sdist, checked and used in clean environments; PYTHONS, EXTRAS, LOWEST choose which
 	$(BIN)/python -m pip install --quiet build twine

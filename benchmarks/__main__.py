@@ -1,19 +1,19 @@
-"""Run one benchmark, or all whose results are older than the code: `make bench NAME=core`, `make results`.
+"""Run one benchmark, or all: `make bench NAME=core`, `make results`.
 
-    python -m benchmarks [NAME] [--data FOLDER] [--before CHECKOUT]
+    python -m benchmarks [NAME] [--data FOLDER] [--before CHECKOUT] [--since DAY]
 
-Without a name, each benchmark runs in a process of its own, the next after a failure. A result that was made
-by the code of this checkout is not measured again, so that a stopped run resumes.
+Without a name, each benchmark runs in a process of its own, the next after a failure. Results made since a
+day (today) are not measured again, so that a stopped run resumes.
 """
 
 import argparse
 import runpy
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
-from benchmarks.index import FOLDER
-from benchmarks.made_by import changed, records
+from benchmarks.results import FOLDER, records
 
 DATA, OUT, BEFORE = ["--data", "{data}"], ["--out", "docs/results"], ["--before", "{before}"]
 NAMES: dict[str, tuple[str, list[list[str]]]] = {  # what it measures, and the command lines of its module
@@ -53,14 +53,14 @@ RESULTS = {  # files below docs/results, where they are named otherwise than the
 }
 
 
-def is_current(name: str, folder: Path = FOLDER) -> bool:
-    """Return whether the code that made a benchmark's results is the code of this checkout."""
+def is_made(name: str, since: str, folder: Path = FOLDER) -> bool:
+    """Return whether all results of a benchmark were measured on a day or later."""
     made = [records(folder / f"{file}.json") for file in RESULTS.get(name, [name])]
-    return all(part and not any(map(changed, part.values())) for part in made)
+    return all(part and min(one["date"] for one in part.values()) >= since for part in made)
 
 
 def main() -> None:
-    """Run the benchmark that the command line names, or all that are older than the code."""
+    """Run the benchmark that the command line names, or all without a result since a day."""
     listed = "\n".join(f"  {name:<14}{what}" for name, (what, _) in NAMES.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
@@ -70,19 +70,20 @@ def main() -> None:
     parser.add_argument("name", nargs="?", choices=NAMES, metavar="NAME")
     parser.add_argument("--data", default="../shared/data", help="folder of the feature files")
     parser.add_argument("--before", default=".venv/version-0.1", help="checkout of version 0.1")
+    parser.add_argument("--since", default=date.today().isoformat(), help="keep results since %(default)s")
     given = parser.parse_args()
     if given.name is None:
-        sys.exit(run_older(["--data", given.data, "--before", given.before]))
+        sys.exit(run_all(given.since, ["--data", given.data, "--before", given.before]))
     for module, *arguments in NAMES[given.name][1]:
         sys.argv = [module, *(part.format(data=given.data, before=given.before) for part in arguments)]
         runpy.run_module(f"benchmarks.{module}", run_name="__main__")
 
 
-def run_older(options: list[str]) -> int:
-    """Run all benchmarks whose results are older than the code; return how many failed."""
-    older = [name for name in NAMES if not is_current(name)]
-    print(f"{len(older)} of {len(NAMES)} are older than the code: {', '.join(older)}", flush=True)
-    failed = [name for name in older if subprocess.call([sys.executable, "-m", "benchmarks", name, *options])]
+def run_all(since: str, options: list[str]) -> int:
+    """Run all benchmarks without a result since a day; return how many failed."""
+    left = [name for name in NAMES if not is_made(name, since)]
+    print(f"{len(left)} of {len(NAMES)} have no result since {since}: {', '.join(left)}", flush=True)
+    failed = [name for name in left if subprocess.call([sys.executable, "-m", "benchmarks", name, *options])]
     if failed:
         print(f"failed: {', '.join(failed)}")
     return len(failed)

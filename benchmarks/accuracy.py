@@ -13,15 +13,14 @@ Curves are kept in a folder, so that tables can be made again.
 """
 
 import argparse
-import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import made_by
 from benchmarks.labels.sets import DEVELOPED_ON, FILES, Data, load
+from benchmarks.results import WHOLE, cache_record, sentence, write
 from everylabel.core.arrays import softmax
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.labelling import progress
@@ -272,7 +271,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
     parser.add_argument("--tables-only", action="store_true")
     given = parser.parse_args()
-    records = {made_by.WHOLE: made_by.kept(given.curves, ("core", "selection", "labelling"))}
+    records = {WHOLE: cache_record(given.curves)}
     for seed in range(0 if given.tables_only else given.reps):
         for name in given.sets.split(","):
             for strategy in ("herding", "margin"):
@@ -294,14 +293,13 @@ def main() -> None:
         "# Whether the accuracy can be believed",
         "",
         __doc__ or "",
-        f"In points; `make bench NAME=accuracy`. {made_by.sentence(records)}",
+        f"In points; `make bench NAME=accuracy`. {sentence(records)}",
         "",
     ]
     tables = [line for title, some in parts.items() if some for line in table(some, title)]
     advice = [stops(some, title) for title, some in list(parts.items())[:2] if some]
     (given.out / "accuracy.md").write_text("\n".join([*text, *tables, "## When to stop", "", *advice, ""]))
-    found = json.dumps({"made_by": records, "rows": rows}).replace("}, {", "},\n{")
-    (given.out / "accuracy.json").write_text(found + "\n")
+    write(given.out / "accuracy.json", {"rows": rows}, cached=records, indent=0)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ import numpy as np
 
 from benchmarks.accuracy import ASKED, AT_ONCE, EVERY
 from benchmarks.labels.sets import POOL, Data, load_all
-from benchmarks.timing import report, write
+from benchmarks.results import write
+from benchmarks.timing import report
 from everylabel.core.arrays import softmax
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.labelling.auto_label import how_many, neighbour_agreement
@@ -141,7 +142,7 @@ def main() -> None:
     found = [measure(name, given.data, given.reps) for name in given.sets.split(",")]
     report("let the model finish", list(found[0]), [[str(value) for value in row.values()] for row in found])
     if given.out is not None:
-        write(given.out / "auto_label.json", {"sets": found}, measures=("core", "labelling", "selection"))
+        write(given.out / "auto_label.json", {"sets": found})
 
 
 if __name__ == "__main__":

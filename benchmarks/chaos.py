@@ -41,7 +41,8 @@ from typing import Any
 from rich.progress import Progress
 
 from benchmarks.kills import TRUTH, Killed
-from benchmarks.timing import report, write
+from benchmarks.results import write
+from benchmarks.timing import report
 from everylabel.log.store import Store
 from tests.projects import postgres
 from tests.projects.proxies import Proxy, proxied
@@ -267,7 +268,7 @@ def main() -> None:
             found[kind] = tormented(kind, given.minutes, given.seed, told)
         if given.out is not None:
             whole = {"minutes": given.minutes, "seed": given.seed, **found}
-            write(given.out / "chaos.json", whole, measures=("labelling", "log", "projects", "web"))
+            write(given.out / "chaos.json", whole)
     names = next(iter(found.values()))
     rows = [[name, *(str(outcome[name]) for outcome in found.values())] for name in names]
     report("faults of every kind", ["", *found], rows)

@@ -10,7 +10,8 @@ import torch
 from threadpoolctl import threadpool_limits
 
 import everylabel as el
-from benchmarks.timing import peak_bytes, report, seconds, write
+from benchmarks.results import write
+from benchmarks.timing import peak_bytes, report, seconds
 from everylabel.torch import train_head
 
 D, K = 384, 10
@@ -136,7 +137,7 @@ def main() -> None:
     for title, rows in results.items():
         cells = [[f"{v:,.2f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
         report(title.replace("_", " ") + f" (d={D}, k={K})", list(rows[0]), cells)
-    write(options.out, results, measures=("core", "models/recipe.py"))
+    write(options.out, results)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.results import write
 from benchmarks.serving import Client, data, quantiles
-from benchmarks.timing import report, write
+from benchmarks.timing import report
 from everylabel.log.events import Assessed, Event, Label
 from everylabel.log.store import Store
 
@@ -179,7 +180,6 @@ def main() -> None:
         write(
             given.out / "crowd.json",
             found,
-            measures=("core", "selection", "labelling", "log", "projects", "web"),
         )
 
 

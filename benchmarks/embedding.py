@@ -27,7 +27,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from benchmarks.timing import report, seconds, write
+from benchmarks.results import write
+from benchmarks.timing import report, seconds
 from everylabel.models.embedding.bert_onnx import BertOnnx
 
 TEXTS, LABELS = 3000, 60  # of the server, and labels in each phase
@@ -175,7 +176,6 @@ def main() -> None:
         write(
             given.out / "embedding.json",
             {"bars": BARS, **found},
-            measures=("data", "models", "labelling", "log", "projects", "web"),
         )
 
 

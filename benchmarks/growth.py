@@ -34,8 +34,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.crowd import K, N, memory
 from benchmarks.long_log import write_events
+from benchmarks.results import write
 from benchmarks.serving import D, data
-from benchmarks.timing import report, write
+from benchmarks.timing import report
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.model.retrainer import Retrainer
 from everylabel.labelling.model.scaling import Rows
@@ -209,9 +210,7 @@ def main() -> None:
         print(events, json.dumps(found[f"{events} events written at once"]), flush=True)
     report("growth", ["what", "figure"], [[name, json.dumps(value)] for name, value in found.items()])
     if given.out is not None:
-        write(
-            given.out / "growth.json", found, measures=("core", "selection", "labelling", "log", "projects")
-        )
+        write(given.out / "growth.json", found)
 
 
 if __name__ == "__main__":

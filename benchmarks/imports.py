@@ -16,7 +16,8 @@ from typing import Annotated, Any
 import typer
 
 import everylabel as el
-from benchmarks import timing
+from benchmarks.results import write
+from benchmarks.timing import report
 
 COMMANDS = {
     "python": ["-c", "pass"],
@@ -75,10 +76,10 @@ def main(
     """Measure what a start costs."""
     rows = measured(rounds)
     columns = ["command", "processor, s", "clock, s", "to python", "to numpy", "bar, s"]
-    timing.report("Starting", columns, [[str(value) for value in row.values()] for row in rows])
+    report("Starting", columns, [[str(value) for value in row.values()] for row in rows])
     extras = {extra: find_spec(module) is not None for extra, module in EXTRAS.items()}
     found = {"load": os.getloadavg(), "version": el.__version__, "rounds": rounds, "extras": extras}
-    timing.write(out, {**found, "rows": rows}, measures=("__init__.py", "cli"))
+    write(out, {**found, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ from typing import Any, NamedTuple
 from rich.progress import Progress
 from sklearn.datasets import load_digits
 
-from benchmarks.timing import report, write
+from benchmarks.results import write
+from benchmarks.timing import report
 from everylabel.labelling.snapshot import digest
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import new_state
@@ -371,7 +372,7 @@ def main() -> None:
         found[kind] = _killed(kind, given.kills, given.seed)
         if given.out is not None:
             counted = {name: outcome._asdict() for name, outcome in found.items()}
-            write(given.out / "kills.json", counted, measures=("labelling", "log", "projects", "web"))
+            write(given.out / "kills.json", counted)
     columns = ["store", *(name.replace("_", " ") for name in Outcome._fields)]
     rows = [[kind, *(f"{value:.3g}" for value in outcome)] for kind, outcome in found.items()]
     report("kill -9 under load", columns, rows)

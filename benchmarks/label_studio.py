@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.results import write
 from benchmarks.serving import D, K, N, data
-from benchmarks.timing import report, write
+from benchmarks.timing import report
 from everylabel.data.options import Options
 from everylabel.data.read import read
 from everylabel.label_studio.api import Api
@@ -163,7 +164,6 @@ def main() -> None:
         write(
             options.out / "label-studio-webhooks.json",
             figures,
-            measures=("core", "selection", "labelling", "label_studio"),
         )
 
 

@@ -19,7 +19,8 @@ import torch
 from torch import nn
 
 import everylabel as el
-from benchmarks.timing import report, seconds, write
+from benchmarks.results import write
+from benchmarks.timing import report, seconds
 from everylabel.data.datasets import Dataset, Split
 from everylabel.torch import LastLayer, dropout_logits, train_ensemble, train_head
 
@@ -222,7 +223,7 @@ def main() -> None:
     for rows in results.values():
         for row in rows:
             row.update({key: None for key, value in row.items() if value != value})  # JSON has no NaN
-    write(options.out, results, measures=("core", "models"))
+    write(options.out, results)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,11 @@ from sklearn.metrics import average_precision_score, f1_score
 from sklearn.multiclass import OneVsRestClassifier
 
 import everylabel as el
-from benchmarks import made_by
 from benchmarks.labels.sets import encoder_path
+from benchmarks.results import cache_record, write
 from benchmarks.serving import WARM_UP, data, quantiles, worked
 from benchmarks.serving_large import start, stop
-from benchmarks.timing import report, seconds, write
+from benchmarks.timing import report, seconds
 from everylabel.models.scaling import fit_pool_scaling, suited_precision
 
 BUDGETS = (100, 200, 400, 800)
@@ -328,12 +328,12 @@ def main() -> None:
     parser.add_argument("--serving", type=int, help="only label to next, with a pool of so many rows")
     parser.add_argument("--labels", type=int, default=300, help="of each server, with --serving")
     given = parser.parse_args()
-    path, measures = given.out / "multi_label.json", ("core", "selection", "models/thresholds.py")
-    drawn = made_by.kept(given.cache, measures)
+    path = given.out / "multi_label.json"
+    drawn = cache_record(given.cache)
     before = json.loads(path.read_text()) if path.exists() else {}
     if given.serving is not None:
         found = before | {"serving": served(given.serving, given.labels)}
-        write(path, found, measures=(*measures, "labelling", "web"), parts=["serving"])
+        write(path, found, parts=["serving"])
         print(json.dumps(found["serving"], indent=1))
         return
     run(given.sets, given.data, given.seeds, given.cache)
@@ -344,7 +344,7 @@ def main() -> None:
         "curves": [row for name in SETS for row in curves(name, given.cache, given.seeds)],
     }
     found = before | parts
-    write(path, found, measures=(*measures, "models/names.py"), parts=list(parts), cached={"curves": drawn})
+    write(path, found, parts=list(parts), cached={"curves": drawn})
     columns = ["set", "arm", *list(found["curves"][0])[2:]]
     report("several classes per item", columns, [[str(row[c]) for c in columns] for row in found["curves"]])
     print(f"update: {found['update_ratio']}, against logistic regression: {found['exact']}")

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import made_by
 from benchmarks.kills import Killed
-from benchmarks.timing import report, write
+from benchmarks.results import records, sentence, write
+from benchmarks.timing import report
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.hub import located
 from everylabel.models.embedding.texts import DEFAULT
@@ -301,9 +301,9 @@ def main() -> None:
     rows = summary(cells)
     shown = [[f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
     report("frozen against fine-tuned", list(rows[0]), shown)
-    write(options.out, {"summary": rows, "cells": cells}, measures=("core", "models"))
+    write(options.out, {"summary": rows, "cells": cells})
     draw(rows, options.out.with_suffix(".png"))
-    fill(PAGE, f"{made_by.sentence(made_by.records(options.out))}\n\n{table(rows, cells)}")
+    fill(PAGE, f"{sentence(records(options.out))}\n\n{table(rows, cells)}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import everylabel as el
-from benchmarks.timing import write
+from benchmarks.results import write
 from everylabel.selection.lookahead.optimal import BOSS_BATCHES, draw_batches
 
 OUT = Path("docs/results/selection_quality.json")
@@ -246,7 +246,7 @@ def main() -> None:
         times = {name: {r: round(float(np.mean(t)), 5) for r, t in s.items()} for name, s in seconds.items()}
         settings = {name: SETTINGS[name]._asdict() for name in names}
         result = {"settings": settings, "summary": rows, "seconds_per_label": times, "curves": curves}
-        write(asked.out, result, measures=("core", "selection"), parts=[] if asked.resume else None)
+        write(asked.out, result, parts=[] if asked.resume else None)
         Console().print(f"repetition {rep + 1} of {asked.repetitions} done")
     show(rows)
     plot(curves, asked.out.with_suffix(".png"))

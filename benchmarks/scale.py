@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 import everylabel as el
-from benchmarks.timing import report, write
+from benchmarks.results import write
+from benchmarks.timing import report
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.state.types import Place
@@ -245,7 +246,7 @@ def main() -> None:
     rows = [[name, *(str(one[name]) for one in found.values())] for name in names]
     report("a pool in shards", ["what", *found], rows)
     if given.out is not None:
-        write(given.out / "scale.json", {"sizes": found}, measures=("core", "selection", "scale"))
+        write(given.out / "scale.json", {"sizes": found})
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from rich.table import Table
 
 import everylabel as el
 from benchmarks import selection_peers
-from benchmarks.timing import seconds, write
+from benchmarks.results import write
+from benchmarks.timing import seconds
 from everylabel.selection.strategies import DEFAULT
 
 OUT = Path("docs/results/selection.json")
@@ -182,7 +183,7 @@ def main() -> None:
         results[part] = parts[part]()
         show(part, results[part])
         results["threads"] = os.environ.get("OMP_NUM_THREADS", "all")
-        write(asked.out, results, measures=("core", "selection"), parts=[part])
+        write(asked.out, results, parts=[part])
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.timing import report, write
+from benchmarks.results import write
+from benchmarks.timing import report
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import TrainingSet
@@ -43,7 +44,6 @@ from everylabel.log.store import Store
 from everylabel.selection.pool import Where
 
 N, D, K = 100_000, 384, 20
-MEASURES = ("core", "selection", "labelling", "log", "projects", "web")
 WARM_UP, LABELS, PEOPLE, RATE = 60, 300, 16, 2.0
 BESIDE = 1.25  # cores' work of a process from which it does something beside the desk
 
@@ -329,7 +329,7 @@ def main() -> None:
             }
         print(json.dumps(felt_ms, indent=1))
         if given.out is not None:
-            write(given.out / "serving_browser.json", felt_ms, measures=MEASURES)
+            write(given.out / "serving_browser.json", felt_ms)
         return
     found = measure(given.seconds)
     rows = [[name, json.dumps(value)] for name, value in found.items()]
@@ -338,7 +338,6 @@ def main() -> None:
         write(
             given.out / "serving.json",
             found,
-            measures=MEASURES,
         )
 
 

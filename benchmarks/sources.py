@@ -34,9 +34,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.labels.sets import FILES, Data, load
+from benchmarks.results import write
 from benchmarks.serving import Client, label, server
 from benchmarks.serving import data as large
-from benchmarks.timing import report, write
+from benchmarks.timing import report
 from everylabel.core import fit_map
 from everylabel.labelling.model.scaling import prepare
 from everylabel.labelling.quality.assessment import left_out
@@ -351,7 +352,7 @@ def main() -> None:
     results: dict[str, Any] = {part: summary(rows, part) for part in PARTS if part in given.parts}
     results |= {part: ALONE[part]() for part in ALONE if part in given.parts}
     before = json.loads(given.out.read_text()) if given.out.exists() else {}
-    write(given.out, before | results, measures=("labelling/sources", "core"), parts=list(results))
+    write(given.out, before | results, parts=list(results))
     show(results)
 
 

@@ -23,6 +23,7 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 import everylabel as el  # noqa: E402
 from benchmarks import timing  # noqa: E402
+from benchmarks.results import write  # noqa: E402
 from benchmarks.updates.datasets import Dataset, load  # noqa: E402
 from benchmarks.updates.rivals import softmax  # noqa: E402
 
@@ -154,7 +155,7 @@ def main(
     columns = ["dataset", "n", "k", "fit_map, ms", *(f"{solver}, times" for solver in SOLVERS)]
     timing.report("Training to the same gradient norm", columns, lines)
     found = {"load": os.getloadavg(), "version": el.__version__, "rows": rows}
-    timing.write(out, found, measures=("core",))
+    write(out, found)
 
 
 if __name__ == "__main__":

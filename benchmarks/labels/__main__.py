@@ -11,7 +11,7 @@ from benchmarks.labels.curve import Point
 from benchmarks.labels.figures import Curves
 from benchmarks.labels.plots import plot
 from benchmarks.labels.sets import SETS, has_words, load
-from benchmarks.made_by import kept
+from benchmarks.results import cache_record
 
 STEPS = ("curves", "trust", "setfit", "report")
 
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder of the report")
     given = parser.parse_args()
     steps = given.steps or STEPS
-    made = kept(given.cache, ("core", "selection", "labelling", "models"))
+    made = cache_record(given.cache)
     curves = Cells(given.cache / "curves")
     trusted = Rows(given.cache / "trust.jsonl", trust.FIELDS)
     tuned = Rows(given.cache / "fine_tuning.jsonl", fine_tuning.FIELDS)

@@ -1,6 +1,5 @@
 """The report: docs/results/labels.json, .md and .png, with each bar, its figure and whether it is met."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import made_by
+from benchmarks import results
 from benchmarks.labels import sets
 from benchmarks.labels.arms import BEFORE, MARGIN, NO_NAMES, OUR_ARMS, OURS, in_order, rivals_of
 from benchmarks.labels.bars import bars
@@ -41,15 +40,15 @@ def write(
     trusted: list[dict[str, Any]],
     tuned: list[dict[str, Any]],
     out: Path,
-    made: made_by.Record,
+    made: results.Record,
 ) -> None:
     """Write the report of what there is."""
-    records = {made_by.WHOLE: made}
+    records = {results.WHOLE: made}
     rivals = rivals_of(curves)
     draws = Counter((row["set"], row["seed"]) for row in trusted)
     trusted = [row for row in trusted if draws[row["set"], row["seed"]] == len(KINDS)]  # whole ones
     text = [HEAD.format(developed=", ".join(sets.DEVELOPED_ON), rivals=len(rivals), repetitions=_had(curves))]
-    text += [made_by.sentence(records), ""]
+    text += [results.sentence(records), ""]
     text += ["## The bars", "", *_table(["bar", "measured", "met"], bars(curves, trusted, tuned)), ""]
     text += ["Label to next over HTTP is measured by `make bench NAME=serving` (`serving.json`).", ""]
     text += ["## Labels needed", "", *needs(curves), ""]
@@ -61,9 +60,7 @@ def write(
     for name in in_order(curves):
         text += [f"### {name}", "", *curve_table(curves, name), ""]
     (out / "labels.md").write_text("\n".join(text))
-    (out / "labels.json").write_text(
-        json.dumps({"made_by": records, **_numbers(curves, trusted, tuned)}, indent=0) + "\n"
-    )
+    results.write(out / "labels.json", _numbers(curves, trusted, tuned), cached=records, indent=0)
 
 
 def _had(curves: Curves) -> str:

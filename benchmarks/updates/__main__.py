@@ -12,7 +12,7 @@ import typer  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.progress import track  # noqa: E402
 
-from benchmarks.timing import write  # noqa: E402
+from benchmarks.results import write  # noqa: E402
 from benchmarks.updates import quality, report, speed  # noqa: E402
 from benchmarks.updates.datasets import Dataset, load  # noqa: E402
 
@@ -33,7 +33,7 @@ def main(
         PARTS[name](results, datasets, reps)
     results["quality"] = quality.figures(results["cells"])
     results["figures"] = _figures(results)
-    write(path, results, measures=("core",), parts=part or list(PARTS))
+    write(path, results, parts=part or list(PARTS))
     report.show(console, results)
     (out / "updates.md").write_text(report.markdown(json.loads(path.read_text())))
     report.plot(results, out / "updates.png")

@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.made_by import sentence
+from benchmarks.results import sentence
 from benchmarks.updates.quality import ADDED
 from benchmarks.updates.rivals import EXACT, PAPER
 

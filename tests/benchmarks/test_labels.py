@@ -14,7 +14,7 @@ from benchmarks.labels.report import write
 from benchmarks.labels.served import served
 from benchmarks.labels.sets import Data
 from benchmarks.labels.trust import some_of_each
-from benchmarks.made_by import kept
+from benchmarks.results import cache_record
 
 
 def cell(arm: str, seed: int, accuracies: dict[int, float]) -> Cell:
@@ -115,5 +115,5 @@ def test_the_served_loop_learns_and_a_report_is_written_of_it(tmp_path: Path) ->
     assert points[2]["test"] > points[1]["test"] > 0.3
     flat = [{**points[-1], "n": n} for n in (0, 10, 25, 50, 100, 200, 400)]
     cells = [Cell("digits", 0, arm, flat, 1.0) for arm in ("page", "margin")]
-    write(Curves(cells), [], [], tmp_path, kept(tmp_path / "cache", ("core",)))
+    write(Curves(cells), [], [], tmp_path, cache_record(tmp_path / "cache"))
     assert "| digits | +0.0 (margin, n = 1) |" in (tmp_path / "labels.md").read_text()

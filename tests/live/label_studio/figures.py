@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.made_by import records, sentence
-from benchmarks.timing import write
+from benchmarks.results import records, sentence, write
 
 Figures = dict[str, dict[str, Any]]  # part -> name -> value
 
@@ -31,8 +30,7 @@ def write_figures(folder: Path, release: str, figures: Figures) -> None:
     path = folder / "label-studio.json"
     before = json.loads(path.read_text())["parts"] if path.exists() else {}
     now, figures = list(figures), {**before, **figures}
-    measures = ("core", "selection", "labelling", "label_studio")
-    write(path, {"label studio": release, "parts": figures}, measures=measures, parts=now)
+    write(path, {"label studio": release, "parts": figures}, parts=now)
     lines = [f"# Beside Label Studio {release}", "", "Written by `make test-label-studio`.", ""]
     lines += [sentence(records(path))]
     for part, values in figures.items():
