@@ -105,14 +105,8 @@ def curve(state: State) -> list[dict[str, Any]]:
 
 def _point(labels: int, expected: float | None, look: Assessed | None) -> dict[str, Any]:
     if look is None:
-        return {
-            "labels": labels,
-            "expected": expected,
-            "accuracy": None,
-            "low": None,
-            "high": None,
-            "checks": 0,
-        }
+        none = {"accuracy": None, "low": None, "high": None, "checks": 0}
+        return {"labels": labels, "expected": expected, **none}
     known = {"accuracy": look.estimate, "low": look.low, "high": look.high, "checks": look.checks}
     return {"labels": labels, "expected": look.expected if expected is None else expected, **known}
 

@@ -510,12 +510,10 @@ class Views:
         probs = np.zeros(len(self.state.classes))
         present = list(self.state.book.present)
         probs[present] = self.desk.learner.probabilities(i)[: len(present)]
-        if self.state.multi_label:
-            alone: list[float] = probs.round(6).tolist()
-            return alone
         gone = sorted(self.state.ruled_out(i, person))
-        total = probs.sum()
-        probs[gone] = 0.0
-        probs *= total / max(probs.sum(), 1e-12)  # the others share the probability of the ruled-out classes
+        if gone:  # the others share their probability
+            total = probs.sum()
+            probs[gone] = 0.0
+            probs *= total / max(probs.sum(), 1e-12)
         by_number: list[float] = probs.round(6).tolist()
         return by_number
