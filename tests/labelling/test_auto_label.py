@@ -219,12 +219,14 @@ def test_model_gives_items_of_a_multi_label_project_all_their_classes(tmp_path: 
         assert now["wrong"] == (classes_of(next(iter(made.state.proposals.values()))[0]) != (0, 1))
         assert now["ready"] > 0
         proposals = dict(made.state.proposals)
+        made.classes.add("me", "added meanwhile").result()
         asked.finish("me").result()
         done = made.state.finished
         assert {i: classes_of(label) for i, label in done.items()} == {
             i: classes_of(proposals[i][0]) for i in done
         }
         assert all(made.state.place(i).where is Where.EXCLUDED for i in done)
+        assert {i: proposals[i][0] for i in done} == done, "nobody said that the new class is absent"
         labels = LabelSet.of(made.state, {})
         assert labels.by_model == done
         assert np.mean([list(classes_of(done[i])) == right(made.state.ids[i]) for i in done]) > 0.8

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from everylabel.labelling.model.retrainer import retrain
+from everylabel.labelling.model.scaling import prepare
 from everylabel.labelling.service import Service
-from everylabel.labelling.sources.consensus import KNOWN, agree, certainty, doubtful, settle
-from everylabel.labelling.state.types import CANNOT_TELL, Answer
+from everylabel.labelling.sources.consensus import KNOWN, Settled, agree, certainty, doubtful, settle
+from everylabel.labelling.state.state import LabelSet
+from everylabel.labelling.state.types import CANNOT_TELL, NONE, Answer
+from everylabel.projects import predictions
 from tests.labelling.desks import FEATURES, IDS, Y, service
 
 
@@ -114,3 +117,15 @@ def test_certainty_equals_rounds_of_loops_and_finds_wrong_labels() -> None:
     np.testing.assert_allclose(list(found.values()), list(q.values()), atol=1e-9)
     assert np.mean([wrong[i] for i in doubtful(found)]) > 0.9
     assert certainty({}, 3) == {}
+
+
+def test_exports_train_on_a_consensus_of_no_class_as_the_page_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    agreed = {0: Settled(NONE, 0.9, [NONE, 0], {}), 3: Settled(1, 0.9, [NONE, 1], {})}
+    monkeypatch.setattr(predictions, "settle", lambda *_: agreed)
+    monkeypatch.setattr(predictions, "train_with_none", lambda _, labels, none, *more: (labels, none))
+    labels: dict[int, int] = {0: 0, 1: 1}
+    label_set = LabelSet([*"abcde"], ["x", "y"], labels, {}, {}, {}, [], {}, [3, 4], {}, {})
+    ready = prepare(np.eye(5))
+    assert predictions.trained(ready, label_set) == ({1: 1, 3: 1}, [0, 4])  # type: ignore[comparison-overlap]
+    without = label_set._replace(none=[])  # the model has no column for it
+    assert predictions.trained(ready, without) == ({0: 0, 1: 1, 3: 1}, [])  # type: ignore[comparison-overlap]

@@ -163,7 +163,8 @@ class Finishing:
 
 def _auto_label(item: str, label: Value, sure: float, level: int | None = None) -> AutoLabel:
     if isinstance(label, ClassSet):
-        return AutoLabel(item, None, sure, level=level, present=list(label.present))
+        sets = {"present": list(label.present), "absent": list(label.absent)}
+        return AutoLabel(item, None, sure, level=level, **sets)
     return AutoLabel(item, label, sure, level=level)
 
 

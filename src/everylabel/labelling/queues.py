@@ -130,14 +130,16 @@ def _between(look: Look, asked: Asked) -> list[Found]:
     """Items with p(class), or the largest probability, between `low` and `high`; the surest first.
 
     In a multi-label project: the probability of the yes or no that is decided on, for the class, or for the
-    class that is the least sure.
+    class that the item most probably has. (Of many classes the least sure one is always half sure: with 28
+    classes of GoEmotions that held for all items until 200 labels, this for 22 to 44 % of them.)
     """
     free, probs = _guessed(look, asked.class_)
     if look.multi_label and look.probabilities is not None and look.thresholds is not None:
         some = slice(None) if asked.class_ is None else slice(asked.class_, asked.class_ + 1)
         p, t = look.probabilities[free][:, some], look.thresholds[some]
         yes = p * (1.0 - t) / np.maximum(p * (1.0 - t) + (1.0 - p) * t, 1e-12)  # 0.5 at the threshold
-        probs = np.maximum(yes, 1.0 - yes).min(axis=1, initial=1.0)
+        most = yes.max(axis=1, initial=0.0)
+        probs = np.maximum(most, 1.0 - most)
     inside = (probs >= asked.low) & (probs <= asked.high)
     return _best(free[inside], probs[inside])
 

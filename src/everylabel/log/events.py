@@ -191,7 +191,8 @@ class AutoLabel(_OfItem, frozen=True, tag="finished"):
     sure: float = 0.0  # the probability
     audit: bool = False  # drawn at random to be confirmed by a person who does not see the label
     level: int | None = None  # only a proposal, in this one of the nested sets; people confirm in order
-    present: list[int] | None = None  # in a multi-label project: the item's classes, and no others
+    present: list[int] | None = None  # in a multi-label project: the item's classes
+    absent: list[int] | None = None  # the others when it was proposed; None: all others
 
 
 class Promise(_Kind, frozen=True, tag="promise"):

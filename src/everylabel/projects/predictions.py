@@ -55,10 +55,9 @@ def trained_with_evidence(prepared: Prepared, label_set: LabelSet) -> tuple[Post
     if not (label_set.labels or names is not None or label_set.suggestions):
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
     labels, none, k = label_set.labels, label_set.none, len(label_set.classes)
-    if not label_set.multi_label:
-        labels = labels | _settled(prepared, label_set)
     if label_set.multi_label:
         return train(prepared.features, labels, k, names, multi_label=True), None
+    labels, none = _settled(prepared, label_set)
     if label_set.suggestions:
         how: dict[str, Any] = {"drawn": label_set.drawn, "ruled_out": label_set.ruled_out}
         return train_with_suggestions(prepared.features, labels, none, label_set.suggestions, k, names, **how)
@@ -86,12 +85,13 @@ def classifier_of(prepared: Prepared, label_set: LabelSet) -> "LaplaceClassifier
     return as_classifier(posterior, prepared.scaling, label_set.classes, **told)
 
 
-def _settled(prepared: Prepared, label_set: LabelSet) -> dict[int, int]:
-    """Return the consensus on items with several answers, which the model is trained on."""
-    known = {*label_set.labels, *label_set.none}
-    answers = {i: given for i, given in label_set.answers.items() if i in known}
+def _settled(prepared: Prepared, label_set: LabelSet) -> tuple[dict[int, Any], list[int]]:
+    """Return labels and items of no class that the model is trained on: the consensus, as on the page."""
+    said = label_set.labels | dict.fromkeys(label_set.none, NONE)
+    answers = {i: given for i, given in label_set.answers.items() if i in said}
     found = settle(prepared.features, answers, label_set.final)
-    return {i: one.label for i, one in found.items() if i in label_set.labels and one.label != NONE}
+    said |= {i: one.label for i, one in found.items() if one.label != NONE or label_set.none}
+    return {i: c for i, c in said.items() if c != NONE}, [i for i, c in said.items() if c == NONE]
 
 
 def names_that_teach(prepared: Prepared, label_set: LabelSet) -> NameRows | None:

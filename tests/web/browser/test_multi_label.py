@@ -239,3 +239,14 @@ def test_the_export_reads_back_as_the_same_labels(several: Server, tmp_path: Pat
     for i, (_, topics) in enumerate(rows()):
         if i < 12:
             assert sorted(told[str(i)].split(";")) == sorted(topics.split(";"))
+
+
+def test_a_new_class_says_that_earlier_items_are_partly_answered(page: Page, several: Server) -> None:
+    page.open("adds")  # the last test of this file: the class stays
+    n = several.get("/api/progress?person=adds")["labelled"]
+    page.dialog("n")
+    page.find("#new-class").send_keys("weather" + ENTER)
+    page.until(
+        lambda: f"{n} labelled items are unanswered for it, and so partly answered" in page.text("body")
+    )
+    page.until(lambda: f"{n} partly answered" in page.text("#speed"))

@@ -303,7 +303,7 @@ def _(body: events.AutoLabel, state: State, event: Event, item: int) -> None:
     state.proposals.pop(item, None)
     said: Value | None = body.class_
     if body.present is not None:
-        said = ClassSet.of(body.present, state.book.present)
+        said = ClassSet.of(body.present, state.book.present if body.absent is None else body.absent)
     if said is not None and body.level is not None:
         state.proposals[item] = said, body.sure, body.level
     elif said is not None:

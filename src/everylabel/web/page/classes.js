@@ -3,7 +3,7 @@ import { refresh } from "./actions.js";
 import { get, newKey, patch, post } from "./api.js";
 import { classRow, nameBox } from "./class_row.js";
 import { closeDialog, showDialog } from "./dialogs.js";
-import { announce, byId, make, setText, toast } from "./dom.js";
+import { announce, byId, make, plural, setText, toast } from "./dom.js";
 import { className, setClasses, state } from "./state.js";
 
 const ALIKE = "class_alike"; // error code of a name very similar to another; the page asks first
@@ -47,10 +47,17 @@ function words(error) {
   return error.code === ALIKE ? error.message.replace(" Then pass sure", " Press again if so.") : error.message;
 }
 
+/** Tells that a class was added; in a multi-label project also that earlier items are not answered for it. */
+function sayAdded(name, more = "") {
+  const n = state.multiLabel ? (state.progress?.labelled ?? 0) : 0;
+  const open = n ? ` ${plural(n, "labelled item")} ${n === 1 ? "is" : "are"} unanswered for it, and so partly answered.` : "";
+  toast(`Added “${name}”.${more}${open}`);
+}
+
 export function openAdd() {
   const { form, box } = addForm((name) => {
     closeDialog();
-    toast(`Added “${name}”. The other classes keep their keys.`);
+    sayAdded(name, " The other classes keep their keys.");
   });
   box.setAttribute("autofocus", "");
   showDialog("add", "New class", [form]);
@@ -134,7 +141,7 @@ function unsaved(box, list) {
 export async function openClasses() {
   const classes = new ClassList();
   const { form, box } = addForm((name, reply) => {
-    toast(`Added “${name}”.`);
+    sayAdded(name);
     classes.draw(reply);
   });
   const note = make("p", { className: "note" }, "A new name keeps the class's labels and its key.");
