@@ -163,8 +163,8 @@ class Finishing:
 
 def _auto_label(item: str, label: Value, sure: float, level: int | None = None) -> AutoLabel:
     if isinstance(label, ClassSet):
-        sets = {"present": list(label.present), "absent": list(label.absent)}
-        return AutoLabel(item, None, sure, level=level, **sets)
+        present, absent = list(label.present), list(label.absent)
+        return AutoLabel(item, None, sure, level=level, present=present, absent=absent)
     return AutoLabel(item, label, sure, level=level)
 
 
