@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
+from everylabel.labelling import views
 from everylabel.labelling.quality.assessment import LeftOut
 from everylabel.labelling.queues import (
     COPY,
@@ -155,7 +156,9 @@ def test_none_of_these_counts_for_no_class(tmp_path: Path) -> None:
         assert np.allclose(look.probabilities, probs[:, :10], atol=1e-6)
 
 
-def test_near_copies_are_those_of_the_whole_pool_one_by_one(tmp_path: Path) -> None:
+def test_near_copies_are_those_of_the_whole_pool_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with service(tmp_path / "log", check_every=3) as made:
         label(made, 32)
         look, offered = made.views.look(), 0
@@ -175,6 +178,11 @@ def test_near_copies_are_those_of_the_whole_pool_one_by_one(tmp_path: Path) -> N
             assert [*copies.items()] == [*expected.items()]
             offered += bool(expected)
         assert offered > 5
+        compared: list[int] = []
+        monkeypatch.setattr(views, "near_copies", lambda _, item: compared.append(item) or [])
+        for item in range(60):
+            made.views.copies(item)
+        assert compared == [i for i in range(60) if sure[i] and i not in look.hidden]
 
 
 def test_label_against_reliable_people_and_the_model_is_disputed() -> None:

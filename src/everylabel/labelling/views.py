@@ -282,11 +282,21 @@ class Views:
         """Return an item's class and its unanswered near copies, each with whether it is sure; blocks.
 
         Copies are offered only if the model is sure of the item and of at least one copy. The page asks for
-        every item that stays in view, so the desk looks at the copies only, not at the whole pool.
+        every item that stays in view: the pool is compared only if the model is sure of the item.
         """
         if not self.can_scan:
             return None, {}
-        near = near_copies(self.desk.read(lambda: self.desk.learner.pool.features).result(), item)
+
+        def compared() -> Any:
+            if item in self._hidden() or not self._knows() or self.state.multi_label:
+                return None
+            probs = self.desk.learner.probabilities_of([item])[:, : len(self.state.book.present)]
+            return self.desk.learner.pool.features if probs.max() >= SURE else None
+
+        features = self.desk.read(compared).result()
+        if features is None:
+            return None, {}
+        near = near_copies(features, item)
 
         def same() -> tuple[int | None, dict[int, bool]]:
             hidden, answers = self._hidden(), self.state.answers
