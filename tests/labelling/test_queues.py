@@ -179,7 +179,12 @@ def test_near_copies_are_those_of_the_whole_pool_one_by_one(
             offered += bool(expected)
         assert offered > 5
         compared: list[int] = []
-        monkeypatch.setattr(views, "near_copies", lambda _, item: compared.append(item) or [])
+
+        def note(_: object, item: int) -> list[int]:
+            compared.append(item)
+            return []
+
+        monkeypatch.setattr(views, "near_copies", note)
         for item in range(60):
             made.views.copies(item)
         assert compared == [i for i in range(60) if sure[i] and i not in look.hidden]
