@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -32,9 +32,9 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
     return tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "texts.csv"
+def write_source(folder: Path) -> Path:
+    """Write the texts and return their file."""
+    path = folder / "texts.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "text"])
@@ -42,11 +42,20 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_source(tmp_path)
+
+
+def by_hand(patch: pytest.MonkeyPatch) -> None:
+    """Attempts are made by the tests, not by the thread."""
+    patch.setattr(NetworkTrainer, "start", lambda self: None)
+    patch.setattr(NetworkTrainer, "recipe", QUICK)
+
+
 @pytest.fixture(autouse=True)
 def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts are made by the tests, not by the thread."""
-    monkeypatch.setattr(NetworkTrainer, "start", lambda self: None)
-    monkeypatch.setattr(NetworkTrainer, "recipe", QUICK)
+    by_hand(monkeypatch)
 
 
 @contextmanager
@@ -78,38 +87,61 @@ def width(service: Service) -> int:
     return int(service.desk.rows.features.shape[1])
 
 
-def test_fine_tuned_features_take_over_and_survive_a_restart(source: Path, bert: str) -> None:
-    with opened(source, bert) as service:
-        label(service)
-        frozen = width(service)
-        assert trainer_of(service)._is_due()
-        trainer_of(service)._attempt()
-        assert width(service) == 2 * frozen
-        (found,) = service.state.generations
-        assert (found.labels, found.trusted) == (LABELLED, True)
-        assert found.tuned_accuracy > found.frozen_accuracy
-        assert not trainer_of(service)._is_due()  # before the labels have grown by half
-        sentence = service.views.network.sentence(service.state) if service.views.network else ""
-        assert f"Since label {LABELLED}" in sentence
-        service.label("me", "t120", int(TRUTH[120] == "down")).result()  # learned at once by the new head
-        before = service.desk.learner.probabilities(150)
-        state = service.views.fingerprint().result()["hash"]
-    with opened(source, bert) as service:
-        assert width(service) == 2 * frozen
-        assert service.views.fingerprint().result()["hash"] == state
-        np.testing.assert_allclose(service.desk.learner.probabilities(150), before, atol=1e-3)
+class Tuned(NamedTuple):
+    """A project whose encoder has been fine-tuned once, and what its server saw before it stopped."""
+
+    source: Path
+    frozen: int  # width of the features before
+    probabilities: np.ndarray  # of item 150
+    state: str
 
 
-def test_accuracy_figures_use_cross_fitted_predictions(source: Path, bert: str) -> None:
-    with opened(source, bert) as service:
-        label(service)
-        trainer_of(service)._attempt()
+@pytest.fixture(scope="module")
+def tuned_once(bert: str, tmp_path_factory: pytest.TempPathFactory) -> Tuned:
+    """Fine-tune once for all tests that only look at the outcome: each works on a copy."""
+    source = write_source(tmp_path_factory.mktemp("tuned"))
+    with pytest.MonkeyPatch.context() as patch:
+        by_hand(patch)
+        with opened(source, bert) as service:
+            label(service)
+            frozen = width(service)
+            assert trainer_of(service)._is_due()
+            trainer_of(service)._attempt()
+            assert width(service) == 2 * frozen
+            (found,) = service.state.generations
+            assert (found.labels, found.trusted) == (LABELLED, True)
+            assert found.tuned_accuracy > found.frozen_accuracy
+            assert not trainer_of(service)._is_due()  # before the labels have grown by half
+            sentence = service.views.network.sentence(service.state) if service.views.network else ""
+            assert f"Since label {LABELLED}" in sentence
+            service.label("me", "t120", int(TRUTH[120] == "down")).result()  # learned at once by the new head
+            probabilities = service.desk.learner.probabilities(150)
+            return Tuned(source, frozen, probabilities, service.views.fingerprint().result()["hash"])
+
+
+@pytest.fixture
+def tuned(tuned_once: Tuned, tmp_path: Path) -> Tuned:
+    """Return a copy of the project that was fine-tuned once."""
+    shutil.copytree(tuned_once.source.parent, tmp_path / "copy")
+    return tuned_once._replace(source=tmp_path / "copy" / tuned_once.source.name)
+
+
+def test_fine_tuned_features_take_over_and_survive_a_restart(tuned: Tuned, bert: str) -> None:
+    with opened(tuned.source, bert) as service:
+        assert width(service) == 2 * tuned.frozen
+        assert service.views.fingerprint().result()["hash"] == tuned.state
+        np.testing.assert_allclose(service.desk.learner.probabilities(150), tuned.probabilities, atol=1e-3)
+
+
+def test_accuracy_figures_use_cross_fitted_predictions(tuned: Tuned, bert: str) -> None:
+    with opened(tuned.source, bert) as service:
         known = service.desk.read(service.desk.cross_fitted).result()
         assert set(known) == set(range(LABELLED))
         retrain(service.desk)
         assessment = service.desk.assessment
         assert assessment is not None
-        for item, verdict in assessment.left_out.items():
+        for item in known:
+            verdict = assessment.left_out[item]
             assert verdict.own == pytest.approx(known[item][verdict.label], abs=1e-5)
 
 
@@ -125,24 +157,19 @@ def test_labels_that_cannot_be_learned_are_refused_and_leave_no_files(source: Pa
     assert list((source.with_name("texts.csv.everylabel") / FOLDER).iterdir()) == []
 
 
-def test_a_deleted_generation_falls_back_to_frozen_features(source: Path, bert: str) -> None:
-    with opened(source, bert) as service:
-        label(service)
-        frozen = width(service)
-        trainer_of(service)._attempt()
+def test_a_deleted_generation_falls_back_to_frozen_features(tuned: Tuned, bert: str) -> None:
+    source, frozen = tuned.source, tuned.frozen
     shutil.rmtree(source.with_name("texts.csv.everylabel") / FOLDER)
     notes: list[str] = []
     with opened(source, bert, notes) as service:
         assert width(service) == frozen
-        assert len(service.state.labels) == LABELLED
+        assert len(service.state.labels) == LABELLED + 1
     assert any("generation 1" in note for note in notes)
 
 
-def test_the_setting_goes_back_to_frozen_features_and_forth(source: Path, bert: str) -> None:
-    with opened(source, bert) as service:
-        label(service)
-        frozen = width(service)
-        trainer_of(service)._attempt()
+def test_the_setting_goes_back_to_frozen_features_and_forth(tuned: Tuned, bert: str) -> None:
+    frozen = tuned.frozen
+    with opened(tuned.source, bert) as service:
         service.change_settings("me", {"network": "frozen"}).result()
         trainer_of(service)._follow_setting()
         assert (width(service), service.desk.generation) == (frozen, None)
@@ -169,10 +196,9 @@ def test_a_killed_attempt_leaves_no_trace_but_a_message(
         assert len(service.state.labels) == LABELLED
 
 
-def test_a_text_that_changed_is_embedded_again_by_the_generation(source: Path, bert: str) -> None:
+def test_a_text_that_changed_is_embedded_again_by_the_generation(tuned: Tuned, bert: str) -> None:
+    source = tuned.source
     with opened(source, bert) as service:
-        label(service)
-        trainer_of(service)._attempt()
         before = np.array(service.desk.rows.features)
     lines = source.read_text().splitlines()
     lines[1 + 3], lines[1 + 130] = f"t3,{TEXTS[4]} w9", f"t130,{TEXTS[131]} w9"  # labelled, and not
@@ -187,12 +213,11 @@ def test_a_text_that_changed_is_embedded_again_by_the_generation(source: Path, b
         assert 3 not in service.desk.read(service.desk.cross_fitted).result()
 
 
-@pytest.mark.parametrize("kind", ["vit", "convolutional"])
-def test_an_image_encoder_learns_behind_the_page(tmp_path: Path, kind: str) -> None:
+def test_an_image_encoder_learns_behind_the_page(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     transformers = pytest.importorskip("transformers")
     model = tmp_path / "model"
-    tiny_vision(kind).save_pretrained(model)
+    tiny_vision("convolutional").save_pretrained(model)
     transformers.ViTImageProcessor(size={"height": 16, "width": 16}).save_pretrained(model)
     rng, folder = np.random.default_rng(0), tmp_path / "pictures"
     folder.mkdir()
@@ -220,11 +245,9 @@ def test_an_image_encoder_learns_behind_the_page(tmp_path: Path, kind: str) -> N
         assert width(service) == (2 if found.trusted else 1) * frozen
 
 
-def test_changed_files_are_no_generation(source: Path, bert: str) -> None:
-    folder = source.with_name("texts.csv.everylabel")
-    with opened(source, bert) as service:
-        label(service)
-        trainer_of(service)._attempt()
+def test_changed_files_are_no_generation(tuned: Tuned, bert: str) -> None:
+    folder = tuned.source.with_name("texts.csv.everylabel")
+    with opened(tuned.source, bert) as service:
         body = service.state.generation
     assert load_generation(folder, body) is not None
     features = folder / FOLDER / "1" / "features.npy"
