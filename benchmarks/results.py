@@ -25,11 +25,11 @@ WHOLE = "all"  # the name of the one part of a result that is measured at once
 LOAD = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None  # of others: nothing has run yet
 HEAD = """# Results
 
-Benchmarks write this page; it is not edited by hand. Each command was run at the commit beside it;
-*changed* means with code that was not committed. Until 2026-11-18 benchmarks recorded a digest of the
-measured code instead of the commit. The commit beside such a result was found later: it is the last one
-before the result whose measured code has that digest. *Unknown*: no commit has it, or none was recorded.
-The load is the machine's one-minute average when the command began, where it was recorded.
+Benchmarks write this page; it is not edited by hand. Each result names the commit that was
+measured; *changed* means that some code was not committed. Until 2026-11-18 benchmarks recorded a digest of
+the measured code instead. The commit of such a result was found later: the last one before the result whose
+measured code has that digest; other code may have differed. *Unknown*: no commit has it, or none was
+recorded. The load is the machine's one-minute average when the command began, where it was recorded.
 [reproduction](reproduction/README.md) names its own version and command.
 
 | result | version | commit | date | load | measured by |

@@ -175,8 +175,7 @@ def one_thread() -> Iterator[None]:
     """Compute on one thread until the block is left.
 
     Threads that wait for each other are slower on a busy machine: at 100,000 x 384 on two busy cores a label
-    took 56 ms on one thread in place of 134, and the other core is free for training in the background. One
-    thread also makes a replay equal to the bit: sums depend on how they are split between threads.
+    took 56 ms on one thread in place of 134, and the other core is free for training in the background.
     """
     name = "OMP_NUM_THREADS"  # read by the compiled loops
     before = os.environ.get(name)
