@@ -88,8 +88,7 @@ def serve_label_studio(
                 work = partial(_register, api, projects, address, password, note)
                 threading.Thread(target=work, name="register", daemon=True).start()
 
-        logs = [each.service.desk.log for each in projects.values()]
-        Server(server_config(make_backend(projects, password)), started, *logs).run(sockets=[bound])
+        Server(server_config(make_backend(projects, password)), started).run(sockets=[bound])
 
 
 def _say_page(note: Say, number: int, address: str) -> None:
