@@ -1,4 +1,4 @@
-"""`everylabel label` and `everylabel export` as a user runs them: a real server, stopped and started."""
+"""`everylabel label` and `everylabel export` as a user runs them: real servers, stopped and started."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 
 import everylabel as el
 from everylabel.cli import app
-from tests.web.servers import label
+from tests.web.servers import label, label_here
 
 pytestmark = pytest.mark.usefixtures("own_place")
 
@@ -76,7 +76,7 @@ def test_a_project_from_start_to_stop_and_on(tmp_path: Path) -> None:
     assert changed.exit_code == 2
     assert "1 with other content: r7" in changed.output
     assert "--accept-changes" in changed.output
-    with label(tmp_path, source, "--accept-changes", "--strategy", "margin", "--check-every", 5) as server:
+    with label_here(source, "--accept-changes", "--strategy", "margin", "--check-every", 5) as server:
         progress = server.client.get("/api/progress")
         assert progress["labelled"] == 8
         assert progress["settings"]["strategy"] == "margin"
@@ -86,7 +86,7 @@ def test_a_project_from_start_to_stop_and_on(tmp_path: Path) -> None:
 def test_a_server_exports_the_columns_that_are_asked_for(tmp_path: Path) -> None:
     source = tmp_path / "reviews.csv"
     source.write_text("id,text,day,shop\n" + "".join(f"r{i},number {i},mon,a\n" for i in range(20)))
-    with label(tmp_path, source, "--model", "tfidf", "--classes", "a,b") as server:
+    with label_here(source, "--model", "tfidf", "--classes", "a,b") as server:
         item = server.client.post("/api/next")["next"]["item"]["id"]
         server.client.post("/api/label", item=item, **{"class": 0})
         for asked, there in (("", {"day", "shop"}), ("?columns=shop", {"shop"}), ("?columns=", set())):
@@ -99,7 +99,7 @@ def test_a_server_exports_the_columns_that_are_asked_for(tmp_path: Path) -> None
 
 def test_server_and_command_export_the_same(tmp_path: Path) -> None:
     x, y = load_digits(return_X_y=True)
-    with label(tmp_path, "digits") as server:
+    with label_here("digits") as server:
         reply = server.client.post("/api/next")
         for _ in range(12):
             item = reply["next"]["item"]["id"]
@@ -116,7 +116,6 @@ def test_server_and_command_export_the_same(tmp_path: Path) -> None:
         assert {"everylabel", "torch"} <= formats["models"].keys()
         for form in ("everylabel", "torch"):
             files[f"model.{form}"] = fetched(f"{server.address}api/model?format={form}")
-        assert server.stop()[0] == 0
     for name, data in files.items():
         what, form = name.split(".")
         result = run("export", "digits.everylabel", "--what", what, "--format", form, "-o", name)
@@ -140,7 +139,7 @@ def test_server_and_command_export_the_same(tmp_path: Path) -> None:
 
 
 def test_elsewhere_a_token_is_asked_for(tmp_path: Path) -> None:
-    with label(tmp_path, "digits", "--host", "0.0.0.0") as server:
+    with label_here("digits", "--host", "0.0.0.0") as server:
         address, _, token = server.address.partition("?token=")
         assert len(token) > 20
         port = address.rstrip("/").rsplit(":", 1)[1]
@@ -160,7 +159,7 @@ def test_images_that_go_missing_are_reported(tmp_path: Path) -> None:
     folder.mkdir()
     for i in range(6):
         pil.new("RGB", (9, 9), (40 * i, 0, 0)).save(folder / f"{i} ü.png")
-    with label(tmp_path, "photos", "--model", "pixels", "--classes", "a,b") as server:
+    with label_here("photos", "--model", "pixels", "--classes", "a,b") as server:
         item = server.client.post("/api/next")["next"]["item"]
         assert fetched(server.address + item["image"][1:]).startswith(b"\x89PNG")
         (folder / item["id"]).unlink()
@@ -205,7 +204,7 @@ def test_exports_that_cannot_be(tmp_path: Path) -> None:
     result = run("export", "digits", "-o", "x.csv")
     assert result.exit_code == 2
     assert "labels.sqlite' is not there; expected a log of everylabel label" in result.output
-    with label(tmp_path, "digits"):
+    with label_here("digits"):
         pass
     for arguments, told in (
         (["--what", "model", "-o", "m.npz"], "no labels of two classes yet"),
@@ -233,10 +232,9 @@ def labelled_reviews(folder: Path) -> Path:
         "--classes",
         "soap,beans,lamps",
     ]
-    with label(folder, source, *options) as server:
+    with label_here(source, *options) as server:
         for i in range(9):
             server.client.post("/api/label", item=f"r{i}", **{"class": i % 3})
-        assert server.stop()[0] == 0
     return source
 
 
@@ -291,9 +289,8 @@ def test_a_deleted_image_is_reported_before_anything_is_embedded(tmp_path: Path)
     (tmp_path / "photos").mkdir()
     for i in range(6):
         pil.new("RGB", (9, 9), (40 * i, 0, 0)).save(tmp_path / "photos" / f"{i}.png")
-    with label(tmp_path, "photos", "--model", "pixels", "--classes", "a,b") as server:
+    with label_here("photos", "--model", "pixels", "--classes", "a,b") as server:
         server.client.post("/api/label", item="0.png", **{"class": 0})
-        assert server.stop()[0] == 0
     (tmp_path / "photos" / "3.png").unlink()
     refused = run("label", "photos", "--no-browser")
     assert refused.exit_code == 2
@@ -345,7 +342,7 @@ def test_class_names_teach_before_the_first_label(tmp_path: Path, minilm: str) -
     classes.write_text("name,description\nsoap,washing and cleaning\nbeans,food and its taste\nlamps,\n")
     reviews(tmp_path)
     given = ("reviews.csv", "--text-column", "body", "--model", minilm)
-    with label(tmp_path, *given, "--classes", "classes.csv") as server:
+    with label_here(*given, "--classes", "classes.csv") as server:
         task = server.client.post("/api/next")["next"]
         word = str(task["item"]["text"]).split()[3]
         best = int(np.argmax(task["probabilities"]))
@@ -353,7 +350,7 @@ def test_class_names_teach_before_the_first_label(tmp_path: Path, minilm: str) -
         told = server.client.get("/api/classes")["classes"]
         assert [each["description"] for each in told] == ["washing and cleaning", "food and its taste", ""]
         assert server.client.get("/api/progress")["names"]["used"]
-    with label(tmp_path, *given, "--names-prior", "off") as server:
+    with label_here(*given, "--names-prior", "off") as server:
         assert server.client.post("/api/next")["next"]["probabilities"] is None
         assert server.client.get("/api/progress")["names"]["on"] is False
 
@@ -361,14 +358,13 @@ def test_class_names_teach_before_the_first_label(tmp_path: Path, minilm: str) -
 def test_a_test_set_is_labelled_first_and_exported_by_itself(tmp_path: Path) -> None:
     source = reviews(tmp_path)
     options = ["--text-column", "body", "--id-column", "key", "--model", "tfidf", "--test", "6"]
-    with label(tmp_path, source, *options, "--classes", "soap,beans,lamps") as server:
+    with label_here(source, *options, "--classes", "soap,beans,lamps") as server:
         reply = server.client.post("/api/next")
         for n in range(12):
             item = reply["next"]["item"]["id"]
             assert (reply["next"]["reason"] == "test") == (n < 6)
             reply = server.client.post("/api/label", item=item, **{"class": int(item[1:]) % 3})
         assert (reply["progress"]["labelled"], reply["progress"]["test"]["labelled"]) == (6, 6)
-        assert server.stop()[0] == 0
     told = run("export", source, "--what", "test", "-o", "t.csv").output
     assert "labels and predictions of 6 test items" in told
     tested = list(csv.DictReader(io.StringIO((tmp_path / "t.csv").read_text())))
@@ -400,7 +396,7 @@ def test_a_log_that_is_gone_empty_or_another_s_is_not_begun_again_in_silence(tmp
     log.write_bytes((tmp_path / "kept").read_bytes())
     assert run("export", source, "-o", "x.csv").exit_code == 0
     log.unlink()
-    with label(tmp_path, source, "--accept-changes") as server:
+    with label_here(source, "--accept-changes") as server:
         assert server.client.get("/api/progress")["answers"] == 0
 
 
@@ -431,13 +427,12 @@ def test_given_labels_are_reviewed_and_exported_corrected(tmp_path: Path) -> Non
     rows = [f"r{i},a review of {words[i % 3]} number {i},{words[(i + (i == 7)) % 3]}" for i in range(24)]
     source.write_text("\n".join(["key,body,kind", *rows]) + "\n")
     options = ["--text-column", "body", "--id-column", "key", "--model", "tfidf", "--label-column", "kind"]
-    with label(tmp_path, source, *options, "--review", "--check-every", "0") as server:
+    with label_here(source, *options, "--review", "--check-every", "0") as server:
         first = server.client.post("/api/next")["next"]
         assert (first["item"]["id"], first["by"]) == ("r7", "review")
         assert first["item"]["fields"] == []  # a random check must not show the given label
         server.client.post("/api/label", item="r7", **{"class": "beans"})
         assert server.client.get("/api/progress?person=me")["review"]["labels"] == 24
-        assert server.stop()[0] == 0
     assert run("export", source, "-o", "corrected.csv").exit_code == 0
     table = list(csv.DictReader((tmp_path / "corrected.csv").read_text().splitlines()))
     assert [row["label"] for row in table] == [words[i % 3] for i in range(24)]

@@ -1,4 +1,4 @@
-"""Real server processes for tests."""
+"""Real servers for tests, in processes and on threads."""
 
 import signal
 import subprocess
@@ -8,11 +8,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import uvicorn
+from typer.main import get_command
 
+from everylabel.cli import app
+from everylabel.cli import label as command
 from everylabel.simulation.people import Client
+from everylabel.web import server as web
 from everylabel.web.server import bound_socket
 
 READY = "everylabel is ready: "
@@ -72,3 +77,57 @@ def label(folder: Path, *arguments: object, first: str = "") -> Iterator[Running
             process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+class RunningHere(NamedTuple):
+    """A server on a thread of this process: the address it printed, and a client."""
+
+    address: str
+    client: Client
+
+
+@contextmanager
+def label_here(*arguments: object) -> Iterator[RunningHere]:
+    """Run `everylabel label` on a thread, until the block ends: a process of its own takes seconds to load.
+
+    Where a test ends the process or reads its output, it needs `label`.
+    """
+    addresses: list[str] = []
+    servers: list[web.Server] = []
+    errors: list[BaseException] = []
+    started = threading.Event()
+
+    class Server(web.Server):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            servers.append(self)
+
+    def ready(address: str, _: str) -> None:
+        addresses.append(address)
+        started.set()
+
+    def run() -> None:
+        given = ["label", *map(str, arguments), "--no-browser", "--port", "0"]
+        try:
+            code = get_command(app).main(given, standalone_mode=False)
+            assert not code, f"`everylabel label` ended with code {code}"
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            started.set()
+
+    with patch.object(web, "Server", Server), patch.object(command, "_ready", ready):
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        started.wait()
+    if errors:
+        raise errors[0]
+    client = Client(addresses[0])
+    try:
+        yield RunningHere(addresses[0], client)
+    finally:
+        client.close()
+        servers[0].should_exit = True
+        thread.join()
+    if errors:
+        raise errors[0]
