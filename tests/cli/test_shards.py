@@ -18,7 +18,7 @@ from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.log.store import Store
 from tests.cli.test_label import labelled_reviews
-from tests.web.servers import label
+from tests.web.servers import label_here
 
 pytestmark = pytest.mark.usefixtures("own_place")
 
@@ -145,7 +145,7 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     assert "--watch is not offered for a folder of shards" in run("label", "shards", "--watch").output
     seen = set[str]()
     options = ("--classes", "soap,beans", "--check-every", 0, "--id-column", "key")
-    with label(tmp_path, "shards", *options) as server:
+    with label_here("shards", *options) as server:
         task = server.client.post("/api/next", person="me")["next"]
         for _ in range(8):
             item = task["item"]
@@ -156,7 +156,6 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
         with pytest.raises(EverylabelError, match="found by their row number only"):
             server.client.get("/api/search", q="soap")
         assert [found["id"] for found in server.client.get("/api/search", q="17")["items"]] == ["17"]
-        assert server.stop()[0] == 0
     assert run("export", "shards", "-o", "labels.csv").exit_code == 0
     rows = list(csv.DictReader((tmp_path / "labels.csv").read_text().splitlines()))
     assert {row["row"] for row in rows} == seen
@@ -188,16 +187,15 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     assert "lacks 1 of 3 shards" in run("label", "shards", "--no-browser").output
 
 
-def all_labelled(folder: Path, shards: str, n: int, *options: object) -> list[dict[str, Any]]:
+def all_labelled(shards: str, n: int, *options: object) -> list[dict[str, Any]]:
     """Label n items of shards on the page; return what it shows of them."""
     shown = []
-    with label(folder, shards, "--classes", "good,bad", "--check-every", 0, *options) as server:
+    with label_here(shards, "--classes", "good,bad", "--check-every", 0, *options) as server:
         task = server.client.post("/api/next", person="me")["next"]
         for i in range(n):
             shown.append(task["item"])
             sent = {"item": task["item"]["id"], "class": i % 2}
             task = server.client.post("/api/label", person="me", **sent)["next"]
-        assert server.stop()[0] == 0
     return shown
 
 
@@ -222,7 +220,7 @@ def test_columns_of_several_files_are_exported_as_they_are(tmp_path: Path) -> No
     el.embed(texts, "tfidf", fit_out="fit.npz", cache=False)
     made = run("embed", "many", "-o", "shards/", "--fit", "fit.npz", "--text-column", "body")
     assert made.exit_code == 0, made.output
-    all_labelled(tmp_path, "shards", 6)
+    all_labelled("shards", 6)
     rows = exported("shards")
     assert [row["body"] for row in rows] == texts
     assert [row["rating"] for row in rows] == [1, 2, 2.5, 3.5, None, None]
@@ -244,7 +242,7 @@ def test_images_that_a_table_holds_are_labelled_and_not_exported(tmp_path: Path)
         embed = ("embed", f"{name}.parquet", "-o", f"{name}/", "--image-column", "image")
         made = run(*embed, "--fit", "fit.npz")
         assert made.exit_code == 0, made.output
-        all_labelled(tmp_path, name, 4)
+        all_labelled(name, 4)
         rows = exported(name)
         assert len(rows) == 4
         assert all(list(row) == ["row", "label", "n"] and row["n"] == row["row"] for row in rows)
@@ -263,8 +261,8 @@ def test_a_source_at_an_address_is_shown_if_it_is_named(tmp_path: Path) -> None:
     pytest.importorskip("fsspec", reason="needs the extra everylabel[ray]")
     address = f"file://{tmp_path}/a.csv"
     embedded(address)
-    assert all_labelled(tmp_path, "far", 1)[0]["text"] is None
-    shown = all_labelled(tmp_path, "far", 3, "--show", address)
+    assert all_labelled("far", 1)[0]["text"] is None
+    shown = all_labelled("far", 3, "--show", address)
     assert all(item["text"].endswith(f"number {item['id']}") for item in shown)
     rows = exported("far", "--show", address)
     assert len(rows) == 4
@@ -278,7 +276,7 @@ def test_a_source_at_an_address_is_shown_if_it_is_named(tmp_path: Path) -> None:
 
 def test_shards_labelled_by_an_earlier_version_continue(tmp_path: Path) -> None:
     embedded("a.csv")
-    all_labelled(tmp_path, "far", 4)
+    all_labelled("far", 4)
     before = exported("far")
     stored = json.loads(Path("far/manifest.json").read_text())
     width = np.load("far/part-000000.npy").shape[1]
@@ -292,8 +290,8 @@ def test_shards_labelled_by_an_earlier_version_continue(tmp_path: Path) -> None:
         assert refused.exit_code == 2
         assert "these 12 rows are not the 12 that were labelled last time" in refused.output
         assert f"continue with everylabel label {tmp_path / 'far'} --accept-changes" in refused.output
-    all_labelled(tmp_path, "far", 1, "--accept-changes")
-    all_labelled(tmp_path, "far", 1)
+    all_labelled("far", 1, "--accept-changes")
+    all_labelled("far", 1)
     after = exported("far")
     assert len(after) == 6
     assert [row for row in after if row["row"] in {one["row"] for one in before}] == before

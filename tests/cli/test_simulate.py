@@ -2,6 +2,8 @@
 
 import csv
 import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +13,30 @@ from typer.testing import CliRunner, Result
 
 from everylabel.cli import app
 from everylabel.cli.simulate import _table
-from everylabel.projects.project import open_project
+from everylabel.projects.project import Project, open_project
+from everylabel.simulation import process
 from everylabel.simulation.people import Point, milestones
-from tests.web.servers import label
+from tests.web.servers import label_here
 
 pytestmark = pytest.mark.usefixtures("own_place")
 
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["simulate", *(str(part) for part in arguments)])
+
+
+@contextmanager
+def _serve_here(project: Project, arguments: Sequence[str]) -> Iterator[str]:
+    about = process.hide_labels(project)
+    shown = process._trusted(project, about)
+    with label_here(about.source, *shown, "--project", project.folder, *arguments) as server:
+        yield server.address
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate with a server on a thread: a process of its own takes seconds to load."""
+    monkeypatch.setattr("everylabel.simulation.server_process", _serve_here)
 
 
 def test_digits_are_learned(tmp_path: Path) -> None:
@@ -33,6 +50,7 @@ def test_digits_are_learned(tmp_path: Path) -> None:
     assert not (tmp_path / "digits.everylabel").exists()  # it was a temporary project
 
 
+@pytest.mark.usefixtures("here")
 def test_own_labels_are_hidden_from_the_server(tmp_path: Path) -> None:
     words = ["soap cleans", "beans taste"]
     rows = [f"{words[i % 2]} number {i},{words[i % 2].split()[0] if i != 5 else ''}" for i in range(40)]
@@ -45,6 +63,7 @@ def test_own_labels_are_hidden_from_the_server(tmp_path: Path) -> None:
     assert "no true labels" in result.output
 
 
+@pytest.mark.usefixtures("here")
 def test_a_project_that_is_simulated_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("\n".join(["body,kind", *(f"text {i},{i % 2}" for i in range(40))]))
     project = open_project("x.csv", label_column="kind", model="tfidf")
@@ -54,6 +73,7 @@ def test_a_project_that_is_simulated_stays_as_it_is(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in project.folder.iterdir()} == before
 
 
+@pytest.mark.usefixtures("here")
 def test_a_table_elsewhere_is_shown(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -66,7 +86,7 @@ def test_a_table_elsewhere_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_running_server_is_used(tmp_path: Path) -> None:
-    with label(tmp_path, "digits", "--strategy", "random") as server:
+    with label_here("digits", "--strategy", "random") as server:
         result = run("digits", "--budget", 6, "--noise", 1.0, "--url", server.address)
         assert result.exit_code == 0, result.output
         assert server.client.get("/api/progress")["labelled"] == 6
@@ -87,6 +107,7 @@ def test_impossible_simulation_is_refused() -> None:
         assert told in result.output
 
 
+@pytest.mark.usefixtures("here")
 def test_the_slowest_are_of_all_labels_so_far(tmp_path: Path) -> None:
     result = run("digits", "--budget", 5, "--names-prior", "off", "-o", "curve.csv")
     assert result.exit_code == 0, result.output
@@ -97,6 +118,7 @@ def test_the_slowest_are_of_all_labels_so_far(tmp_path: Path) -> None:
     assert len(set(medians)) == 5
 
 
+@pytest.mark.usefixtures("here")
 def test_hands_that_label_in_bulk_press_fewer_keys(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=400)
@@ -111,6 +133,7 @@ def test_hands_that_label_in_bulk_press_fewer_keys(tmp_path: Path) -> None:
     assert f"60 labels by {last['keys']} keys" in " ".join(result.output.split())
 
 
+@pytest.mark.usefixtures("here")
 def test_hands_that_say_yes_or_no_count_what_they_press(tmp_path: Path) -> None:
     result = run("digits", "--budget", 40, "--hands", "yes-no", "-o", "curve.csv")
     assert result.exit_code == 0, result.output
@@ -155,6 +178,7 @@ def test_missing_labels_are_noticed_before_anything_is_embedded(
     assert "has no true labels; expected --label-column" in done.output
 
 
+@pytest.mark.usefixtures("here")
 def test_several_classes_per_item_are_learned_by_f1(tmp_path: Path) -> None:
     words = {"sport": "football goal", "money": "bank price", "rain": "wet cloud"}
     sets = [("sport",), ("money", "rain"), (), ("sport", "money")]
