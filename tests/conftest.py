@@ -1,4 +1,8 @@
-"""Shapes are checked at run time in tests of the core only; small random problems for all tests."""
+"""Shapes are checked at run time in tests of the core only; small random problems for all tests.
+
+The checks more than double the time of a call. A property test makes them for its first examples only,
+a test with the mark `unchecked_shapes`, of hundreds of updates, not at all.
+"""
 
 from jaxtyping import config, install_import_hook
 
@@ -17,8 +21,10 @@ CHECKED = [
 ]
 install_import_hook([f"everylabel.core.{name}" for name in CHECKED], "beartype.beartype")
 
+import functools  # noqa: E402
 import os  # noqa: E402
 import tempfile  # noqa: E402
+from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any, NamedTuple  # noqa: E402
 
@@ -30,7 +36,9 @@ from hypothesis import strategies as st  # noqa: E402
 hypothesis.settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
 # to see that a broken formula fails, the smallest failing example is not needed
 phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
-hypothesis.settings.register_profile("mutants", deadline=None, derandomize=True, phases=phases)
+hypothesis.settings.register_profile(
+    "mutants", deadline=None, max_examples=25, derandomize=True, phases=phases
+)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # models that were named for a project are noted among the user's own files, not here
@@ -38,12 +46,41 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="everylabel-tests-")
 
 LIKELIHOODS = ["gaussian", "categorical", "matrix_normal", "full", "per_class", "binary"]
 CORE = Path(__file__).parent / "core"
+CHECKED_EXAMPLES = 5  # of a property test, per set of parameters
+examples = 0  # that the running property test has had
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare our mark."""
+    config.addinivalue_line("markers", "unchecked_shapes: a test of the core too long to check shapes in")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Have property tests of the core check the shapes of their first examples only."""
+    handle = getattr(getattr(item, "obj", None), "hypothesis", None)
+    if CORE in item.path.parents and handle and not hasattr(handle.inner_test, "__wrapped__"):
+        handle.inner_test = _checked_at_first(handle.inner_test)
+
+
+def _checked_at_first(test: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def example(*args: Any, **kwargs: Any) -> None:
+        global examples
+        examples += 1
+        if examples > CHECKED_EXAMPLES:
+            config.update("jaxtyping_disable", True)
+        test(*args, **kwargs)
+
+    return example
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Check shapes where the core's own tests run: elsewhere the checks take half of the time."""
-    config.update("jaxtyping_disable", CORE not in item.path.parents)
+    """Check shapes where the core's own tests run."""
+    global examples
+    examples = 0
+    checked = CORE in item.path.parents and not item.get_closest_marker("unchecked_shapes")
+    config.update("jaxtyping_disable", not checked)
 
 
 class Case(NamedTuple):

@@ -313,6 +313,7 @@ def test_a_search_from_nothing_ends_in_single_precision() -> None:
     assert reports[0].whole
 
 
+@pytest.mark.unchecked_shapes
 @pytest.mark.parametrize("most", [1.0, 20.0])
 def test_labels_that_count_more_end_as_near_as_others(most: float) -> None:
     rng = np.random.default_rng(9)
@@ -324,6 +325,7 @@ def test_labels_that_count_more_end_as_near_as_others(most: float) -> None:
     assert excess < 0.05
 
 
+@pytest.mark.unchecked_shapes
 def test_three_hundred_labels_do_not_drift() -> None:
     """In single precision with everything carried along: the last is as near as the first."""
     x, y = load_digits(return_X_y=True)
@@ -341,6 +343,7 @@ def test_three_hundred_labels_do_not_drift() -> None:
     assert max(distances) < 0.002
 
 
+@pytest.mark.unchecked_shapes
 @pytest.mark.parametrize("scale", [0.01, 1.0, 10.0])
 def test_the_tolerance_suits_features_of_any_scale(scale: float) -> None:
     """Features of norm 1250 leave an objective of a fraction of a nat: an absolute tolerance fails."""
@@ -354,6 +357,7 @@ def test_the_tolerance_suits_features_of_any_scale(scale: float) -> None:
     assert 0.5 * np.abs(p - q).sum(axis=1).mean() < 0.002
 
 
+@pytest.mark.unchecked_shapes
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
 @pytest.mark.parametrize("likelihood", ["gaussian", "binary"])
 def test_surprises_from_an_empty_start(scale: float, likelihood: str) -> None:
@@ -434,6 +438,7 @@ def test_empty_batches_and_missing_data() -> None:
         el.update(post, x, [0, 1], "exact", 1.0)
 
 
+@pytest.mark.unchecked_shapes
 def test_many_noted_labels_are_counted_and_pickle() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(1500, 3)), rng.integers(3, size=1500)
@@ -485,6 +490,7 @@ def test_weights_the_caller_reuses() -> None:
     close(el.update(post, x[:1], y[:1], "exact").mean, before)
 
 
+@pytest.mark.unchecked_shapes
 @pytest.mark.parametrize("scale", [1e5, 5e5, 1e6, 1e7, 1e12])
 @pytest.mark.parametrize("n", [100, 200])
 @pytest.mark.filterwarnings("ignore:method 'exact' trained", "ignore:fit_map stopped")

@@ -181,6 +181,7 @@ def test_add_class_moves_nothing_else(likelihood: str, data: st.DataObject) -> N
     assert np.all(np.linalg.eigvalsh(after.cov) > 0)
 
 
+@pytest.mark.unchecked_shapes
 @pytest.mark.parametrize("likelihood", DENSE)
 def test_a_thousand_labels_keep_the_covariance_sound(likelihood: str) -> None:
     rng = np.random.default_rng(5)
