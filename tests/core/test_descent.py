@@ -25,7 +25,7 @@ def from_zero(problem: newton.Objective) -> tuple[newton.Point, np.ndarray]:
     """Return where a search begins, and the gradient there."""
     mean = 0.0 * problem.label_sums
     start = problem.at(mean, problem.features @ mean)
-    return start, np.asarray(problem.gradient(mean, start.pull))
+    return start, np.asarray(problem.gradient(mean, start.net_probs))
 
 
 def test_a_direction_is_that_of_the_dense_formula() -> None:
@@ -50,7 +50,7 @@ def test_steps_end_near_the_minimum(k: int) -> None:
     end = descent.descend(problem, start, gradient, target)
     assert end.mean.dtype == end.logits.dtype == np.float64
     close(end.logits, problem.features @ end.mean)
-    assert np.linalg.norm(problem.gradient(end.mean, end.pull)) <= 1.5 * target
+    assert np.linalg.norm(problem.gradient(end.mean, end.net_probs)) <= 1.5 * target
 
 
 def test_few_steps_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_few_steps_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     start, gradient = from_zero(problem)
     monkeypatch.setattr(descent, "MAX_STEPS", 14)  # what they are: with a wrong formula there are more
     end = descent.descend(problem, start, gradient, 0.0)
-    assert np.linalg.norm(problem.gradient(end.mean, end.pull)) < 1e-3 * np.linalg.norm(gradient)
+    assert np.linalg.norm(problem.gradient(end.mean, end.net_probs)) < 1e-3 * np.linalg.norm(gradient)
 
 
 def test_the_first_step_is_as_long_as_the_curvature_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_the_first_step_is_as_long_as_the_curvature_has_it(monkeypatch: pytest.M
     start, gradient = from_zero(problem)
     monkeypatch.setattr(descent, "MAX_STEPS", 1)
     end = descent.descend(problem, start, gradient, 0.0)
-    bent = problem.features.T @ problem.bend(start.probs, problem.features @ gradient)
+    bent = problem.features.T @ problem.curvature_times(start.probs, problem.features @ gradient)
     curvature = np.sum(gradient * (bent + 0.7 * gradient))
     close(end.mean, -np.sum(gradient * gradient) / curvature * gradient, rtol=1e-4)
 

@@ -109,7 +109,7 @@ def test_a_labels_own_answer_is_that_of_one_gaussian_a_class(monkeypatch: pytest
     covs = _dense(features, np.ones(n), probs, prior, 3)
     post = Posterior(mean, np.eye(d), prior_precision=prior, bias=False)
     new = Labelled(h[None, :], np.array([1]), np.array([weight]))
-    moved, _ = exact._own_answer(
+    moved, _ = exact._single_label_start(
         post, new, target[None, :], build_preconditioner(features, np.ones(n), probs, prior)
     )
 

@@ -37,7 +37,7 @@ def descend(objective: Objective, start: Point, gradient: Float[Array, "d k"], t
     )
     mean = _followed(single, single.at(start.mean, xp.astype(start.logits, xp.float32)), gradient, target)
     end = objective.at(mean, objective.features @ mean)
-    left = objective.gradient(end.mean, end.pull)
+    left = objective.gradient(end.mean, end.net_probs)
     return end if inner(left, left) < slope else start
 
 
@@ -52,14 +52,14 @@ def _followed(single: Objective, point: Point, gradient: Array, target: float) -
         change = features @ step
         if not pairs:  # step length from the curvature along the gradient
             squared = inner(step, step)
-            bent = inner(change, single.bend(point.probs, change))
+            bent = inner(change, single.curvature_times(point.probs, change))
             length = squared / (bent + single.prior_precision * squared)
             step, change = length * step, length * change
         downhill = -inner(gradient, step)
         if not downhill > 0.0:  # only rounding remains
             break
         end = along(single, point, gradient, float64(step), change, downhill).end
-        moved = single.gradient(end.mean, end.pull)
+        moved = single.gradient(end.mean, end.net_probs)
         s, y = _flat(end.mean - point.mean), _flat(moved - gradient)
         point, gradient, curved = end, moved, float(s @ y)
         if not curved > 0.0:

@@ -63,7 +63,7 @@ def packed(posterior: Posterior, *, data: bool = True) -> tuple[dict[str, Any], 
     }
     arrays = {name: getattr(posterior, name) for name in _ARRAYS}
     if data and posterior.data is not None:
-        counted = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
+        counted = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets)
         arrays |= {f"data_{name}": getattr(counted, name) for name in _DATA}
     return header, {name: to_numpy(array) for name, array in arrays.items() if array is not None}
 

@@ -1,4 +1,4 @@
-"""Learning in the space of b instances: the one Gauss-Newton and Woodbury step (Eqs. 5-7, App. D).
+"""The Gauss-Newton and Woodbury steps (Eqs. 5-7, App. D), in the space of b new instances.
 
 A posterior seen through b instances J (b, d) of one covariance is
     gram G = J cov J' (..., b, b);  logits F = J mean (..., b, k);  cov_h = cov J' (..., d, b)
@@ -6,9 +6,9 @@ and a label y at instance i, whose curvature is c and whose residual is r = p_i 
     F -= step/(1 + c g_ii) g_i r'        G -= c/(1 + c g_ii) g_i g_i'        cov_h likewise, column i for g_i
 One by one this is repeated, with c and r at the mean after the previous labels; jointly it is
     F -= step G (I + C G)^-1 R           inv(cov) += J' C J
-No step touches a d x d matrix. Everything is batched over leading axes; sign -1 takes an instance back.
-Departure: Eq. 7 sums rank-one terms that all start from the same cov. That is exact for b = 1
-only; from a few instances on it is no longer positive definite. We solve the b x b system.
+No step touches a d x d matrix. Everything is batched over leading axes; sign = -1 takes instances back.
+Departure: Eq. 7 sums rank-one terms that all start from the same cov. That is exact for b = 1 only; from two
+instances on the result need not be positive definite. We solve the b x b system.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from jaxtyping import Float
 from everylabel.core.arrays import Array, array_namespace, eye
 from everylabel.core.errors import EverylabelError
 
-LEAST = 1e-12  # lower bound of 1 - c g_ii, for an instance that was nearly all the information there is
+LEAST = 1e-12  # lower bound of 1 - c g_ii, for an instance that holds nearly all information in its direction
 
 
 class Learned(NamedTuple):
@@ -41,9 +41,9 @@ def one_by_one(
 ) -> Learned:
     """Learn labels one by one under a shared covariance and return their joint effect.
 
-    `link` and `curvature` are those of the likelihood. Row i of `seen` is that of G until label i is learned,
-    and then that of T: the columns of cov_h T are cov h_i just before each label. T starts as the identity
-    and takes the same steps as G.
+    `link` and `curvature` are those of the likelihood. `seen` holds the rows of G of labels to learn, and
+    the rows of T (b, b) of learned labels. T starts as the identity and takes the same steps as G, so that
+    column i of cov_h T is cov h_i just before label i.
     """
     xp: Any = array_namespace(gram)
     b, seen, units = gram.shape[-1], xp.asarray(gram, copy=True), eye(gram.shape[-1], gram)
@@ -81,7 +81,7 @@ def shrinkage(
 def condition_seen(
     seen: Float[Array, "*n r b"], i: int, column: Float[Array, "*n b"], taken: Float[Array, "*n"]
 ) -> Float[Array, "*n r b"]:
-    """Return X = A cov J', for any A, after instance i: X - taken x_i g_i', `column` being g_i (Eq. 7)."""
+    """Return X = A cov J', for any A, after instance i: X - taken x_i g_i' (Eq. 7); `column` is g_i."""
     return seen - (taken[..., None] * seen[..., i])[..., None] * column[..., None, :]
 
 

@@ -1,7 +1,7 @@
 """Leave-one-out logits of all labelled instances, without training n times.
 
 n labelled points, d features (with the bias), k classes; f = H mean, p = softmax(f), m a label's weight.
-At the optimum the label of i pulls its logits by m (e_y - p). Without it, one Newton step away,
+Removing label i from the optimum is approximated by one Newton step:
     f_-i,c = f_ic - m s/(1 - w s) (1[y = c] - p_ic),    w = m k/(k-1) p_ic (1 - p_ic)
 with s = h_i' (prior_precision I + H' diag(w) H)^-1 h_i of class c: one matrix per class, n x n or d x d,
 whichever is smaller. The factor k/(k-1) makes up for the terms between classes, which the block diagonal
@@ -21,10 +21,10 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 
-LEAST = 1e-5  # least curvature, for instances the model is sure of
+LEAST = 1e-5  # lower bound of p (1 - p)
 CLOSEST = 1e-6  # least 1 - w s, for an instance that alone determines a direction
 MOST_WORK = 10**10  # k n d min(n, d) up to which each class has its exact matrix; above, the approximation
-SEEN = 1e-3  # least pull of a label on a logit, relative to its weight, that the approximation considers
+SEEN = 1e-3  # residual |e_y - p| below which the approximation leaves a logit unchanged
 MOST_SEEN = 256  # most instances per class with their own curvature in the approximation
 AT_ONCE = 2048  # instances solved for together: BLAS never frees the workspace of its largest call
 
@@ -39,7 +39,7 @@ def leave_one_out(posterior: Posterior) -> Float[Array, "n k"]:
             "posterior has not kept its labelled instances; make it by laplace(..., keep_data=True)"
         )
     kind = LIKELIHOODS[posterior.likelihood]
-    data = posterior.data.counted(kind.targets)
+    data = posterior.data.flushed(kind.targets)
     xp: Any = array_namespace(posterior.mean)
     features, weights = float64(data.features), data.weights
     k = posterior.mean.shape[1]
@@ -48,13 +48,14 @@ def leave_one_out(posterior: Posterior) -> Float[Array, "n k"]:
     wider = k / (k - 1) if k > 1 and kind.coupled else 1.0
     counts = as_columns(kind.counts(data.labels, weights))
     curvature = counts * xp.clip(wider * probs * (1.0 - probs), LEAST, None)
-    held = counts * (kind.targets(data.labels, k) - probs)
+    residual = counts * (kind.targets(data.labels, k) - probs)
     n, d = features.shape
     if k * n * d * min(n, d) > MOST_WORK:
-        return logits - _of_those_seen(features, curvature, held, weights, posterior.prior_precision)
+        return logits - _for_many_classes(features, curvature, residual, weights, posterior.prior_precision)
     inner = features @ features.T if n <= d else None
     columns = [
-        held[:, c] * _without(features, inner, curvature[:, c], posterior.prior_precision) for c in range(k)
+        residual[:, c] * _without(features, inner, curvature[:, c], posterior.prior_precision)
+        for c in range(k)
     ]
     return logits - xp.stack(columns, axis=1)
 
@@ -85,22 +86,22 @@ def _seen_through(matrix: Float[Array, "m m"], rows: Float[Array, "n m"]) -> Flo
     return xp.concat([xp.sum(part * xp.linalg.solve(matrix, part.T).T, axis=1) for part in parts])
 
 
-def _of_those_seen(
+def _for_many_classes(
     features: Float[Array, "n d"],
     curvature: Float[Array, "n k"],
-    held: Float[Array, "n k"],
+    residual: Float[Array, "n k"],
     weights: Float[Array, " n"],
     prior_precision: float,
 ) -> Float[Array, "n k"]:
     """Return the change of each logit due to its own label, by the approximation for many classes."""
     xp: Any = array_namespace(features)
-    k = held.shape[1]
+    k = residual.shape[1]
     common = xp.mean(curvature, axis=1)
     spread, turn = xp.linalg.eigh((features.T * common) @ features)
     rows = features @ turn
-    moved = xp.zeros_like(held)
+    moved = xp.zeros_like(residual)
     for c in range(k):
-        asked = xp.nonzero(xp.abs(held[:, c]) > SEEN * weights)[0]
+        asked = xp.nonzero(xp.abs(residual[:, c]) > SEEN * weights)[0]
         if not asked.shape[0]:
             continue
         order = xp.argsort(curvature[:, c], descending=True)
@@ -116,5 +117,5 @@ def _of_those_seen(
         system = eye(most.shape[0], features) + (root * seen * base) @ (root * seen).T
         own = xp.sum(ask * base * ask, axis=1) - _seen_through(system, half.T)  # s
         without = own / xp.clip(1.0 - xp.take(known, asked) * own, CLOSEST, None)
-        moved[asked, c] = xp.take(held[:, c], asked) * without
+        moved[asked, c] = xp.take(residual[:, c], asked) * without
     return moved

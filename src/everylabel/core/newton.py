@@ -1,9 +1,10 @@
 """The training objective of a last layer, and one Newton step on it by preconditioned conjugate gradients.
 
-n points, d features (with the bias), k classes; mean (d, k).
+n points, d features (with the bias), k classes; mean (d, k), H (n, d) the features h_x, P (n, k) the
+probabilities, o the elementwise product.
     J(mean) = sum_x w_x logsumexp(h_x' mean) - <label_sums, mean> + prior_precision / 2 |mean|^2
-Labels enter through label_sums (d, k) = sum_x w_x h_x e_y' alone. J is strictly convex: there is
-one minimum, and Newton's steps end at it. The Hessian is never built, only multiplied with:
+Labels enter through label_sums (d, k) = sum_x w_x h_x e_y' alone. J is strictly convex and has one minimum.
+The Hessian is never built, only multiplied with:
     Hess V = H' [w (P o HV - P (P o HV) 1 1')] + prior_precision V
 Points with candidates in place of a label add -sum_x w_x logsumexp_A(h_x' mean) (see `candidates`): the
 gradient then has P - Q in place of P, with their shares Q, and the Hessian subtracts the product with Q from
@@ -15,7 +16,7 @@ is cheap to build, to apply and to extend. q_xc = w_x p_xc (1 - p_xc) is the cur
     C_c = inv(prior_precision I + sum_x b_x h_x h_x' + sum_{x in R_c} (q_xc - b_x) h_x h_x')
         = S - B_c' B_c
 A point is uncertain about a few classes and about equally certain of all others: R_c holds the points with c
-among their TOP largest q, b_x is the mean of the others. So S (d, d) is shared and B_c has |R_c| rows.
+among their TOP largest q, b_x is the mean of a point's other q. S (d, d) is shared; B_c has |R_c| rows.
 Points with a negligible share are left out; C_c stays positive definite. A new point adds a row to B_c of its
 TOP classes (Sherman-Morrison).
 """
@@ -168,7 +169,7 @@ SMALL = 1e-3  # squared Newton decrement below which a full step cannot overshoo
 
 
 class Objective(NamedTuple):
-    """J of the module docstring, or that of k sigmoids, a sum with one term per class."""
+    """J of the module docstring; with sigmoids the sum of k binary objectives."""
 
     features: Array  # (n, d)
     weights: (
@@ -182,8 +183,8 @@ class Objective(NamedTuple):
 
     def at(self, mean: Float[Array, "d k"], logits: Float[Array, "n k"]) -> Point:
         """Return the point of a mean and its logits."""
-        drawn = None if self.candidates is None else shares(logits, self.candidates)
-        return Point(mean, logits, self.link(logits), drawn)
+        soft = None if self.candidates is None else shares(logits, self.candidates)
+        return Point(mean, logits, self.link(logits), soft)
 
     def value(self, point: Point) -> float:
         """Return J of a softmax."""
@@ -197,8 +198,8 @@ class Objective(NamedTuple):
         summed = self.features.T @ (as_columns(self.weights) * probs)
         return float64(summed) - self.label_sums + self.prior_precision * mean
 
-    def bend(self, probs: Float[Array, "n k"], change: Float[Array, "n k"]) -> Float[Array, "n k"]:
-        """Return the first-order change of the weighted probabilities for a change of the logits."""
+    def curvature_times(self, probs: Float[Array, "n k"], change: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """Return w (diag(p) - p p') v at each point, v its change of logits (w p (1 - p) v for sigmoids)."""
         xp = array_namespace(change)
         moved = probs * change
         if not self.coupled:
@@ -215,13 +216,13 @@ class Point(NamedTuple):
     shares: Array | None = None  # (n, k) of points with candidates; None where all have labels
 
     @property
-    def pull(self) -> Float[Array, "n k"]:
-        """P - Q, or P where all have labels."""
+    def net_probs(self) -> Float[Array, "n k"]:
+        """P - Q, of which the gradient consists; P if all points have labels."""
         return self.probs if self.shares is None else self.probs - self.shares
 
 
 class Step(NamedTuple):
-    """The result of a Newton step: its end, its decrement, and whether the whole step was taken."""
+    """The result of a Newton step: its end, its squared decrement, and whether the full step was taken."""
 
     end: Point
     decrement: float  # squared, in the preconditioner's norm: about twice J's distance to its minimum
@@ -245,15 +246,15 @@ def newton_step(
     xp: Any = array_namespace(gradient)
     features, dtype = objective.features, objective.features.dtype
     residual = -xp.astype(gradient, dtype)
-    turned = precondition(residual)
-    energy = decrement = inner(residual, turned)
+    descent = precondition(residual)
+    energy = decrement = inner(residual, descent)
     enough = max(enough, min(FORCING, decrement) * decrement)
-    search, step, change = turned, 0.0, 0.0
+    search, step, change = descent, 0.0, 0.0
     for i in range(max_products):
         seen = features @ search
-        bent = convex = objective.bend(start.probs, seen)
+        bent = convex = objective.curvature_times(start.probs, seen)
         if start.shares is not None:
-            bent = convex - objective.bend(start.shares, seen)
+            bent = convex - objective.curvature_times(start.shares, seen)
         ridge = objective.prior_precision * inner(search, search)
         curvature = inner(seen, bent) + ridge
         if curvature <= 0.0 and i == 0 and start.shares is not None:
@@ -265,11 +266,11 @@ def newton_step(
         if energy <= enough or i + 1 == max_products:
             break
         residual = residual - length * (features.T @ bent + objective.prior_precision * search)
-        turned = precondition(residual)
-        energy, previous = inner(residual, turned), energy
+        descent = precondition(residual)
+        energy, previous = inner(residual, descent), energy
         if energy <= 0.1 * enough:
             break
-        search = turned + (energy / previous) * search
+        search = descent + (energy / previous) * search
     if isinstance(step, float):
         return Step(start, decrement, True)
     return along(objective, start, gradient, float64(step), change, decrement)
@@ -294,7 +295,7 @@ def along(
     for _ in range(MAX_CUTS):
         logits = start.logits + length * change
         end = objective.at(start.mean + length * step, logits)
-        slope = inner(as_columns(objective.weights) * end.pull, change) + flat + length * steady
+        slope = inner(as_columns(objective.weights) * end.net_probs, change) + flat + length * steady
         if decrement <= SMALL or abs(slope) <= STEEP * downhill or (length == 1.0 and slope <= 0.0):
             break
         low, high = (low, (length, slope)) if slope > 0.0 else ((length, slope), high)

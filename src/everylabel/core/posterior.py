@@ -10,7 +10,7 @@ d features (with the bias, if there is one), k classes.
         "full"                      (k*d, k*d), weight j of class c at c*d + j
         "bernoulli"                 (d, d), shared by all classes; several classes per item
         "bernoulli_per_class"       (k, d, d), one per class; several classes per item
-    data: the labelled instances, if they are kept; an exact update needs them
+    data: the labelled instances, if they are kept (keep_data=True); an exact update needs them
         n points: features (n, d), labels (n,) or answers (n, k), weights (n,);
         label_sums (d, k) = sum_x w_x h_x e_y'
 An update returns a new posterior and does not change the old one. Successive posteriors share one buffer of
@@ -37,10 +37,10 @@ UNKNOWN = -1  # the label of an instance that came without one
 PARTIAL = -2  # the label of an instance with a soft label, which only label_sums holds
 DOUBLE_UP_TO = 2000  # most weights of a layer whose rows are kept in double; single is faster above,
 WELL_SCALED = 1e5  # and precise enough while mean |h|^2 / prior_precision is below this
-COUNT_AT = 64  # queued batches at which they are written into the arrays
-MOST_EMPTY = 0.3  # share of rows with weight 0 at which these are dropped
+FLUSH_AT = 64  # length of the queue at which it is written into the arrays
+MOST_EMPTY = 0.3  # share of rows with weight 0 above which these are dropped
 
-Targets = Callable[[Array, int], Array]  # a likelihood's labels as certain probabilities
+Targets = Callable[[Array, int], Array]  # `Likelihood.targets`: labels as one-hot rows (n, k)
 
 
 class Buffer(NamedTuple):
@@ -66,7 +66,7 @@ class Data:
     labels: Array
     weights: Array
     label_sums: Array
-    later: tuple[Labelled, ...] = ()  # queued, not in the arrays yet
+    queued: tuple[Labelled, ...] = ()  # learned, not in the arrays yet
     preconditioner: Preconditioner | None = None  # of the last exact update, for the next
 
     @property
@@ -74,20 +74,20 @@ class Data:
         return self.buffer.rows[: self.labels.shape[0], :]
 
     def __len__(self) -> int:
-        return int(self.labels.shape[0]) + sum(int(noted.labels.shape[0]) for noted in self.later)
+        return int(self.labels.shape[0]) + sum(int(batch.labels.shape[0]) for batch in self.queued)
 
     def add(self, new: Labelled, targets: Targets) -> Data:
         """Return the data with new labels queued, in O(b d); a long queue is written into the arrays."""
-        data = replace(self, later=(*self.later, self._own(new)))
-        return data if len(data.later) < COUNT_AT else data.counted(targets)
+        data = replace(self, queued=(*self.queued, self._own(new)))
+        return data if len(data.queued) < FLUSH_AT else data.flushed(targets)
 
-    def counted(self, targets: Targets) -> Data:
+    def flushed(self, targets: Targets) -> Data:
         """Return the data with every queued label written into its arrays."""
-        if not self.later:
+        if not self.queued:
             return self
         xp: Any = array_namespace(self.weights)
-        new = Labelled(*(xp.concat(part) for part in zip(*self.later, strict=True)))
-        return replace(self, later=()).append(new, targets)
+        new = Labelled(*(xp.concat(part) for part in zip(*self.queued, strict=True)))
+        return replace(self, queued=()).append(new, targets)
 
     def append(self, new: Labelled, targets: Targets) -> Data:
         """Return the data with rows appended; O(b d) on average, since the capacity grows geometrically."""
@@ -136,7 +136,7 @@ class Data:
         labels, weights = xp.take(self.labels, full, axis=0), xp.take(left, full)
         return replace(self, buffer=buffer, labels=labels, weights=weights, label_sums=sums)
 
-    def turn(self, one: Labelled, after: Int[Array, " 1"], targets: Targets) -> Data | None:
+    def relabel(self, one: Labelled, after: Int[Array, " 1"], targets: Targets) -> Data | None:
         """Return data with the label of one matching row replaced; None if no row matches."""
         features, labels, weights = self._own(one)
         xp: Any = array_namespace(features)
@@ -144,11 +144,11 @@ class Data:
         rows = xp.nonzero(known & xp.all(self.features == features, axis=1))[0]
         if rows.shape[0] == 0:
             return None
-        turned = xp.asarray(self.labels, copy=True)
-        turned[int(rows[-1]), ...] = after[0, ...]
+        changed = xp.asarray(self.labels, copy=True)
+        changed[int(rows[-1]), ...] = after[0, ...]
         was, now = (targets(some, self.label_sums.shape[1]) for some in (labels, after))
         sums = self.label_sums + float64(features).T @ (weights[:, None] * (now - was))
-        return replace(self, labels=turned, label_sums=sums)
+        return replace(self, labels=changed, label_sums=sums)
 
     def add_classes(self, n: int) -> Data:
         """Return data with room for n more classes, which have no labels yet."""
@@ -184,7 +184,7 @@ class Data:
         return float64(some.features).T @ (some.weights[:, None] * certain)
 
     def _own(self, some: Labelled) -> Labelled:
-        """Return a copy in the buffer's precision."""
+        """Return the batch with its features in the buffer's precision."""
         xp: Any = array_namespace(some.features)
         return some._replace(features=xp.astype(some.features, self.buffer.rows.dtype))
 

@@ -1,15 +1,15 @@
-"""Changes beyond new labels: condition without a label, take a label back, change it, add a class.
+"""Revise a posterior: condition without a label, take a label back, change it, add a class.
 
-b points, d features, k classes.
-    condition  Sigma^-1 += sum_x w_x c_x h_x h_x'            no label is needed for the covariance
-    forget     Sigma^-1 -= sum_x w_x c_x h_x h_x'            the same formula with the opposite sign;
-               mu = argmin J without the labels               if the labelled instances are kept, else
-               mu += Sigma h_x w_x (p_x - e_y)'               the label's own gradient is undone
-    unlearn    mu += step Sigma h_x r_x',  r_x = w_x (p_x - e_y) as the step took it, then Sigma as above
-    pull       mu -= step Sigma h_x r_x'                      where Sigma has been conditioned on x already
-    relabel    mu = argmin J with label z in place of y       where the labels are kept; Sigma stays
-    turn       mu += step Sigma h_x w_x (e_z - e_y)'          a label y that is z now; Sigma stays
-    add_class  a new column at the prior, nothing else moves
+b points, d features, k classes; r_x = w_x (p_x - e_y), for `undo_label` as when the label was learned.
+    condition          Sigma^-1 += sum_x w_x c_x h_x h_x'      no label is needed for the covariance
+    forget             Sigma^-1 -= sum_x w_x c_x h_x h_x'      the same with the opposite sign;
+                       mu = argmin J without the labels        if the labelled instances are kept, else
+                       mu += Sigma h_x r_x'                    one Newton step without the label
+    undo_label         mu += step Sigma h_x r_x'               undoes a second-order step; Sigma as in forget
+    label_conditioned  mu -= step Sigma h_x r_x'               Sigma stays: it was conditioned on x before
+    relabel            mu = argmin J with z in place of y      if the labelled instances are kept; Sigma stays
+    change_label       mu += step Sigma h_x w_x (e_z - e_y)'   z in place of y, by one step; Sigma stays
+    add_class          a new column at the prior; nothing else moves
 """
 
 from typing import Any
@@ -77,16 +77,16 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
         counts = weights if labels is None else LIKELIHOODS[posterior.likelihood].counts(labels, weights)
         return _step_back(posterior, design, labels, counts)
     kind = LIKELIHOODS[posterior.likelihood]
-    counted = posterior.data.counted(kind.targets)
-    posterior = posterior.replace(data=counted)
-    data = counted.take_back(Labelled(design, labels, weights), kind.targets)
+    kept = posterior.data.flushed(kind.targets)
+    posterior = posterior.replace(data=kept)
+    data = kept.take_back(Labelled(design, labels, weights), kind.targets)
     try:
-        narrow = _step_back(posterior, design, None, kind.counts(labels, weights))
+        conditioned = _step_back(posterior, design, None, kind.counts(labels, weights))
     except EverylabelError:  # the labels were learned at another curvature than the present one
         design = float64(data.features)
         left = Instances(design, kind.link(design @ posterior.mean), kind.counts(data.labels, data.weights))
-        narrow = posterior.replace(**kind.fit(left, posterior.prior_precision))
-    return exact.retrain(narrow, data)
+        conditioned = posterior.replace(**kind.fit(left, posterior.prior_precision))
+    return exact.retrain(conditioned, data)
 
 
 def relabel(
@@ -114,12 +114,12 @@ def relabelled(
     kind = LIKELIHOODS[posterior.likelihood]
     labels = kind.check([before, after], 2, posterior.n_classes, design)
     one = Labelled(design, labels[:1], check_weights([weight], 1, design))
-    data = None if posterior.data is None else posterior.data.counted(kind.targets)
-    found = None if data is None else data.turn(one, labels[1:], kind.targets)
+    data = None if posterior.data is None else posterior.data.flushed(kind.targets)
+    found = None if data is None else data.relabel(one, labels[1:], kind.targets)
     return None if found is None else exact.retrain(posterior, found)
 
 
-def unlearn(
+def undo_label(
     posterior: Posterior, features: Any, residual: Any, step_size: float, *, weight: float = 1.0
 ) -> Posterior:
     """Return the posterior without one label learned by a second-order step, at the cost of one such step.
@@ -136,8 +136,8 @@ def unlearn(
     return kind.condition(posterior.replace(mean=mean), kind.project(posterior, at), -1)
 
 
-def pull(posterior: Posterior, features: Any, residual: Any, step_size: float) -> Posterior:
-    """Return the posterior after the label of an instance it was conditioned on, with the same weight.
+def label_conditioned(posterior: Posterior, features: Any, residual: Any, step_size: float) -> Posterior:
+    """Return the posterior after the label of an instance that it was conditioned on with the same weight.
 
     It equals `forget` of the condition and `update` with the label; the covariance is already right.
     """
@@ -146,12 +146,12 @@ def pull(posterior: Posterior, features: Any, residual: Any, step_size: float) -
     return posterior.replace(mean=posterior.mean - step_size * moved)
 
 
-def turn(
+def change_label(
     posterior: Posterior, features: Any, before: int, after: int, step_size: float, *, weight: float = 1.0
 ) -> Posterior:
     """Return the posterior as if one label had been another when a second-order step learned it.
 
-    Exact for the latest label, and to first order for an earlier one; see `unlearn`.
+    Exact for the latest label, and to first order for an earlier one; see `undo_label`.
     """
     design = check_features(features, posterior.mean, posterior.bias)
     kind = LIKELIHOODS[posterior.likelihood]
@@ -217,5 +217,5 @@ def add_class(
     kind = LIKELIHOODS[posterior.likelihood]
     fields = kind.extend(posterior, n)
     if posterior.data is not None:
-        fields["data"] = posterior.data.counted(kind.targets).add_classes(n)
+        fields["data"] = posterior.data.flushed(kind.targets).add_classes(n)
     return posterior.replace(mean=xp.concat([posterior.mean, column], axis=1), classes=classes, **fields)

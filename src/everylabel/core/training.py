@@ -1,7 +1,7 @@
-"""Exact training of the last layer: the maximum a posteriori weights, by Newton's method.
+"""Train a last layer to the exact maximum a posteriori (MAP) weights, by Newton's method.
 
 n points, d features (with the bias), k classes; mean (d, k). The quasi-Newton steps of `descent` come first;
-few Newton steps (`newton`) then reach the minimum.
+few Newton steps (`newton`) then reach the minimum of J.
 With few points the problem is rotated into their span, which contains the minimum.
 With two classes the minimum is at mean = (-v/2, v/2), since the gradient's columns are then opposite: v is
 the minimum for one column with the sigmoid and half the prior precision, as |v/2|^2 + |v/2|^2 = |v|^2 / 2.
@@ -159,16 +159,16 @@ def minimise(
     """Return the minimum of J by quasi-Newton steps from `mean`, and Newton steps if those do not suffice."""
     logits = objective.features @ mean
     point = objective.at(mean, logits)
-    at_zero = objective.gradient(0.0 * mean, objective.at(mean, 0.0 * logits).pull)
+    at_zero = objective.gradient(0.0 * mean, objective.at(mean, 0.0 * logits).net_probs)
     steepest = inner(at_zero, at_zero) ** 0.5
     target = tol * max(steepest, float(np.finfo(np.float64).tiny))
-    gradient = objective.gradient(point.mean, point.pull)
+    gradient = objective.gradient(point.mean, point.net_probs)
     if point.shares is None:
         point = descend(objective, point, gradient, max(CLOSE * target, NEAR * steepest))
     max_products = 2 * mean.shape[0] * mean.shape[1] + 10
     inverse, step = None, None
     for _ in range(max_iter):
-        gradient = objective.gradient(point.mean, point.pull)
+        gradient = objective.gradient(point.mean, point.net_probs)
         size = inner(gradient, gradient) ** 0.5
         if size <= target:
             return point.mean

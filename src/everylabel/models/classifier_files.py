@@ -164,7 +164,7 @@ def _plain(posterior: Posterior) -> Posterior:
     posterior = posterior.replace(**{n: to_numpy(array) for n, array in arrays.items() if array is not None})
     if posterior.data is None:
         return posterior
-    data = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
+    data = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets)
     labels, weights, sums = (to_numpy(part) for part in (data.labels, data.weights, data.label_sums))
     there = weights > 0
     rows = to_numpy(data.features)[there]

@@ -92,7 +92,7 @@ def left_out(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     if posterior.data is None or not len(posterior.data):
         return np.zeros((0, posterior.n_classes)), np.zeros((0, posterior.n_classes))
     kind = LIKELIHOODS[posterior.likelihood]
-    answers = posterior.data.counted(kind.targets).labels
+    answers = posterior.data.flushed(kind.targets).labels
     return np.asarray(to_numpy(kind.link(leave_one_out(posterior)))), np.asarray(to_numpy(answers))
 
 
@@ -117,7 +117,7 @@ def thresholds_of(posterior: Posterior, features: Any = None) -> np.ndarray | No
     found = thresholds(predict_proba(posterior, rows, method="mean"))
     if posterior.data is None or not len(posterior.data):
         return found
-    answers = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets).labels
+    answers = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets).labels
     never = np.nansum(np.asarray(to_numpy(answers)), axis=0) <= 0.0
     return np.where(never, np.maximum(found, USUAL), found)
 

@@ -1,7 +1,7 @@
 """The interface of a likelihood, on which every update, prediction and sample relies.
 
 A likelihood defines the curvature of the loss at an instance, and with it the shape of the
-covariance. It takes b instances at once, usually b = 1;  residual (b, k) is weight * (p - e_y).
+covariance. It takes b instances at once, usually b = 1; residual (b, k) is w_x (p_x - e_y).
 To add one: copy `per_class.py`, change its curvature, add a line to `likelihoods/__init__.py`.
 """
 
@@ -29,7 +29,7 @@ class Projection(NamedTuple):
 
     at: Instances
     cov_h: Array  # Sigma h_x: (d, b), (k, d, b) or (k*d, b*k)
-    gram: Array  # h_x' Sigma h_x': (b, b), (k, b, b) or (b*k, b*k)
+    gram: Array  # h_x' Sigma h_z for all pairs: (b, b), (k, b, b) or (b*k, b*k)
 
 
 class Likelihood(ABC):
@@ -90,7 +90,7 @@ class Likelihood(ABC):
 def apply_cov(
     kind: Likelihood, posterior: Posterior, features: Float[Array, "b d"], residual: Float[Array, "b k"]
 ) -> Float[Array, "d k"]:
-    """Return the covariance times a gradient H' R: the update direction without the instances' curvature."""
+    """Return Sigma sum_x h_x residual_x': the direction of Eq. 5 without the instances' own curvature."""
     flat = Instances(features, 0.0 * residual, 0.0 * residual[:, 0])
     return kind.direction(posterior, kind.project(posterior, flat), residual)
 

@@ -1,7 +1,7 @@
 """The update that equals retraining: the mean moves to the optimum over all labels.
 
 n labelled points, b new ones, d features, k classes.
-    mean_upd = argmin J over all labels                                             no step size
+    mean_upd = argmin J over all labels (J: `core/newton.py`)                       no step size
     Sigma_upd = H^-1(mean_upd, Sigma, D+)                                           Eq. 6
 The search starts at the posterior's mean; a single new label first moves it to that label's own optimum under
 one Gaussian per class (`solve_dual`). Newton steps over all labelled points follow, each solved by conjugate
@@ -14,8 +14,8 @@ probable weights after one of the labels are mean_c + a_c C_c h, where a solves
     a = w (e_y - softmax(f + s a)),
 the zero of g = a - w (e_y - p); s g is the gradient of
     D(a) = w (logsumexp(f + s a) - (f + s a)_y) + a's a / 2.
-Newton's system is diagonal plus rank one, I + w (diag(p) - p p') diag(s): O(k) a step. A step is cut where D
-rises at its end nearly as steeply as it fell at its start. All labels take their steps together.
+Newton's system is diagonal plus rank one, I + w (diag(p) - p p') diag(s): O(k) a step. A step is halved while
+D rises at its end nearly as steeply as it fell at its start. All b labels take their steps together.
 """
 
 import warnings
@@ -33,11 +33,11 @@ from everylabel.core.newton import Objective, Point, Preconditioner, build_preco
 from everylabel.core.posterior import Data, Labelled, Posterior
 from everylabel.core.training import minimise
 
-TOLERANCE = 2.5e-8  # squared distance to the optimum allowed for a weight, in posterior variances,
-USUAL = 40.0  # for features of up to this |h|^2 / prior_precision; proportionally less for larger ones
+TOLERANCE = 2.5e-8  # squared distance to the optimum, per weight, in posterior variances
+USUAL = 40.0  # |h|^2 / prior_precision above which TOLERANCE shrinks in proportion
 GROWTH = 1.4  # growth of the number of labels at which the preconditioner is rebuilt
 REBUILD = 8  # Newton steps after which the preconditioner is rebuilt: the mean has moved far
-OWN = 0.01  # least residual at which a class's own covariance is used for a new label's optimum
+OWN = 0.01  # least |p_c - e_c| at which class c's own covariance is used for a new label's optimum
 MAX_STEPS, MAX_PRODUCTS = 100, 100
 HUGE = 1e8  # |h|^2 / prior_precision from which rounding misleads the search, but not training from zero
 
@@ -68,11 +68,13 @@ def move(posterior: Posterior, new: Labelled, targets: Float[Array, "b k"]) -> t
             "method is 'exact', which retrains on all labels, and this posterior has not kept them; "
             "make it by laplace(..., keep_data=True), or use method='second_order'"
         )
-    known = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
+    known = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets)
     data = known.append(new, lambda labels, k: targets)
     if new.labels.shape[0] > 1:
         return _search(posterior, data, posterior.mean, _preconditioner(posterior, data))
-    return _search(posterior, data, *_own_answer(posterior, new, targets, _preconditioner(posterior, known)))
+    return _search(
+        posterior, data, *_single_label_start(posterior, new, targets, _preconditioner(posterior, known))
+    )
 
 
 def retrain(posterior: Posterior, data: Data) -> Posterior:
@@ -97,15 +99,15 @@ def _search(
         gradient = objective.gradient(point.mean, point.probs)
         step = newton_step(objective, point, gradient, preconditioner.apply, tolerance, MAX_PRODUCTS)
         point = step.end
-        there = step.whole and step.decrement**2 * larger <= tolerance
-        if there or not step.decrement > 0.0:  # not positive: the preconditioner holds only rounding
+        converged = step.whole and step.decrement**2 * larger <= tolerance
+        if converged or not step.decrement > 0.0:  # not positive: the preconditioner holds only rounding
             break
         if i % REBUILD == 0:
             preconditioner = _build(objective, point.probs)
-    if not there:  # a distant start, or features of large norm
+    if not converged:  # a distant start, or features of large norm
         point = point._replace(mean=_trained(objective))
     data = replace(data, preconditioner=preconditioner)
-    return posterior.replace(mean=point.mean, data=data), Report(i, step.decrement, there)
+    return posterior.replace(mean=point.mean, data=data), Report(i, step.decrement, converged)
 
 
 def _size(objective: Objective) -> float:
@@ -114,7 +116,7 @@ def _size(objective: Objective) -> float:
     return squared / objective.prior_precision
 
 
-def _own_answer(
+def _single_label_start(
     posterior: Posterior, new: Labelled, targets: Float[Array, "1 k"], preconditioner: Preconditioner
 ) -> tuple[Float[Array, "d k"], Preconditioner]:
     """Return the mean at one new label's own optimum, and the preconditioner extended by its instance.

@@ -1,10 +1,9 @@
-"""Monte Carlo update: samples are weighted by how well they explain the new labels (App. A.1).
+"""Monte Carlo update: reweight posterior samples by the likelihood of the new labels (App. A.1).
 
 m members, n new points, k classes.
     log q(w_m | D+, D) = log q(w_m | D) + gamma sum_x log p(y | x, w_m) + const       Eqs. 9, 10, 13
-All in log space, so that nothing underflows however many labels there are. `Samples` holds weights
-drawn from a posterior; for a deep ensemble or MC-dropout, which have no weights to draw, the same
-reweighting works on the members' logits: `reweight` and `mix`.
+All in log space, so that many labels do not underflow. `Samples` holds last-layer weights drawn from a
+posterior. For a deep ensemble or MC-dropout, `reweight` and `mix` do the same from the members' logits.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def sample(posterior: Posterior, n: int = 10_000, rng: np.random.Generator | Non
     Examples
     --------
     >>> members = el.sample(post, 500, rng)
-    >>> members = el.update(members, x[100:101], y[100:101])  # weighs them by how likely they find the label
+    >>> members = el.update(members, x[100:101], y[100:101])  # reweights them by the label's likelihood
     >>> el.predict_proba(members, x[1000:1003]).shape
     (3, 10)
     """

@@ -1,11 +1,10 @@
-"""Learn that an instance is not of some classes: one round of EM (`core/candidates.py`), without retraining.
+"""Learn that an instance is not of some classes, by one round of EM (`core/candidates.py`).
 
 b instances, d features, k classes; q (b, k) their shares at the old mean, used as soft labels.
     mean_upd = argmin J with q among the labels, or mean - step_size H^-1 sum_x h_x (p_x - q_x)'      Eq. 5
     Sigma stays
 The curvature of this likelihood can be negative, and is about 0 if one class of many is ruled out, so nothing
-is added to the precision. The posterior stays as uncertain of the instance as before, so that it may be
-asked again.
+is added to the precision. The variance of the instance stays, so that it can be chosen again.
 """
 
 from typing import Any
@@ -43,24 +42,24 @@ def learn_shares(
     new = _rows(posterior, features)
     if method == "exact":
         return move(posterior, new, shares)[0]
-    residual = step_size * pull(posterior, features, shares)
+    residual = step_size * soft_residuals(posterior, features, shares)
     if method == "first_order":
         moved = posterior.replace(mean=posterior.mean - new.features.T @ residual)
     else:
-        moved = step_back(posterior, features, -residual)
+        moved = undo_step(posterior, features, -residual)
     return note_shares(moved, features, shares)
 
 
-def pull(posterior: Posterior, features: Float[Array, "b d"], shares: Float[Array, "b k"]) -> Any:
-    """Return p - q (b, k)."""
+def soft_residuals(posterior: Posterior, features: Float[Array, "b d"], shares: Float[Array, "b k"]) -> Any:
+    """Return the residuals p - q (b, k) at the mean."""
     design = check_features(features, posterior.mean, posterior.bias)
     return LIKELIHOODS[posterior.likelihood].link(design @ posterior.mean) - shares
 
 
-def step_back(
+def undo_step(
     posterior: Posterior, features: Float[Array, "b d"], residual: Float[Array, "b k"]
 ) -> Posterior:
-    """Return the posterior with mean + H^-1 sum_x h_x residual_x'."""
+    """Return the posterior with mean + H^-1 sum_x h_x residual_x', H as in Eq. 5."""
     kind, rows = LIKELIHOODS[posterior.likelihood], _rows(posterior, features)
     at = Instances(rows.features, kind.link(rows.features @ posterior.mean), rows.weights)
     change = kind.direction(posterior, kind.project(posterior, at), residual)
@@ -76,11 +75,11 @@ def note_shares(
     """Return the posterior with soft labels added to its data; it was already trained with them."""
     if posterior.data is None:
         return posterior
-    counted = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
+    kept = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets)
     new = _rows(posterior, features)
     if weights is not None:
         new = new._replace(weights=weights)
-    return posterior.replace(data=counted.append(new, lambda labels, k: shares))
+    return posterior.replace(data=kept.append(new, lambda labels, k: shares))
 
 
 def forget_shares(
@@ -91,8 +90,8 @@ def forget_shares(
         raise EverylabelError(
             "posterior has not kept its labelled instances; make it by laplace(..., keep_data=True)"
         )
-    counted = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
-    return retrain(posterior, counted.take_back(_rows(posterior, features), lambda labels, k: shares))
+    kept = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets)
+    return retrain(posterior, kept.take_back(_rows(posterior, features), lambda labels, k: shares))
 
 
 def _rows(posterior: Posterior, features: Float[Array, "b d"]) -> Labelled:

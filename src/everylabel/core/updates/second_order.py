@@ -19,7 +19,7 @@ from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Labelled, Posterior
 
 DEFAULT_STEP = 10.0  # Sec. 4.2: "we will be using gamma = 10 in all subsequent experiments"
-NEWTON_STEP = 1.0  # with the loss's own curvature, ten times the Newton step overshoots
+NEWTON_STEP = 1.0  # with curvatures below the Gaussian's 1, a step of 10 overshoots (docs/maths.md, 11)
 SWEEP = 64  # labels per sweep in kernel space
 
 

@@ -21,7 +21,13 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import default_step, update
-from everylabel.core.updates.partial import expected_shares, forget_shares, learn_shares, pull, step_back
+from everylabel.core.updates.partial import (
+    expected_shares,
+    forget_shares,
+    learn_shares,
+    soft_residuals,
+    undo_step,
+)
 
 Classes = frozenset[int]
 Answer = Any  # a class number, or a row (k,) of 1, 0 and NaN where an instance may have several classes
@@ -158,7 +164,7 @@ class History:
         known = _residual(step, self.posterior), _step_size(step, self.posterior)
         self.residuals.labels[idx] = known
         if leased and weight == 1.0:  # already conditioned with this weight: the covariance stays
-            return self._at(revise.pull(self.posterior, features, *known))
+            return self._at(revise.label_conditioned(self.posterior, features, *known))
         return self._then(step)
 
     def forget(self, idx: int, features: Array, label: Answer, weight: float) -> History:
@@ -169,7 +175,7 @@ class History:
             if known is None:
                 return self._then(step)
             residual = _pad(known[0], self.posterior)
-            return self._at(revise.unlearn(self.posterior, features, residual, known[1], weight=weight))
+            return self._at(revise.undo_label(self.posterior, features, residual, known[1], weight=weight))
         learned = self._of(idx, Label)
         gone: list[Step] = [*learned]
         if any(one.leased for one in learned):
@@ -190,7 +196,7 @@ class History:
         """Return the history as if an instance had had another label and weight from the start."""
         (old, weight), (label, _) = before, after
         if weight == after[1] and self.residuals is not None:
-            return self._turn(idx, features, old, label, weight, options)
+            return self._change_label(idx, features, old, label, weight, options)
         if weight == after[1] and self._is_exact and options[0] == "exact":
             posterior = revise.relabelled(self.posterior, features, old, label, weight=weight)
             if posterior is not None:  # None: it was trained with another weight, or its data was not kept
@@ -218,7 +224,7 @@ class History:
         step = PartialLabel(idx, features, _shares(posterior, features, now), *options)
         if self.residuals is not None:
             known = self.residuals.partial_labels
-            learned = _step_size(step, posterior) * pull(posterior, features, step.shares)
+            learned = _step_size(step, posterior) * soft_residuals(posterior, features, step.shares)
             known[idx] = learned + _pad(known[idx], posterior) if idx in known else learned
         return history._then(step)
 
@@ -226,7 +232,7 @@ class History:
         """Return the history after n classes were added."""
         return self._then(NewClasses(n, names))
 
-    def _turn(
+    def _change_label(
         self, idx: int, features: Array, before: int, label: int, weight: float, options: Options
     ) -> History:
         """Return the history with another label, in closed form."""
@@ -238,15 +244,17 @@ class History:
             residual[0, before] += weight
             residual[0, label] -= weight
             self.residuals.labels[idx] = residual, step_size
-        return self._at(revise.turn(self.posterior, features, before, label, step_size, weight=weight))
+        return self._at(
+            revise.change_label(self.posterior, features, before, label, step_size, weight=weight)
+        )
 
     def _without_partial_label(self, idx: int, features: Array, before: Classes) -> History:
         """Return the history as if no class had been ruled out for an instance."""
         if self.residuals is not None:
             known = self.residuals.partial_labels.pop(idx, None)
             if known is None:  # part of the training: its residual at the present mean
-                known = pull(self.posterior, features, _shares(self.posterior, features, before))
-            return self._at(step_back(self.posterior, features, _pad(known, self.posterior)))
+                known = soft_residuals(self.posterior, features, _shares(self.posterior, features, before))
+            return self._at(undo_step(self.posterior, features, _pad(known, self.posterior)))
         gone, base = self._of(idx, PartialLabel), self.base
         if gone:
             shares = gone[-1].shares
