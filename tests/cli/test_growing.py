@@ -11,7 +11,7 @@ from PIL import Image
 from everylabel.data.cache import cache_folder
 from everylabel.projects.arrivals import FIRST
 from tests.labelling.desks import until
-from tests.web.servers import Running, label
+from tests.web.servers import Running, RunningHere, label, label_here
 
 pytestmark = pytest.mark.usefixtures("own_place")
 N = 420
@@ -41,11 +41,11 @@ def photos(tmp_path: Path) -> Path:
     return folder
 
 
-def items(server: Running) -> int:
+def items(server: Running | RunningHere) -> int:
     return int(server.client.get("/api/progress")["items"])
 
 
-def label_some(server: Running, n: int) -> dict[str, Any]:
+def label_some(server: Running | RunningHere, n: int) -> dict[str, Any]:
     reply = server.client.post("/api/next")
     for i in range(n):
         reply = server.client.post("/api/label", item=reply["next"]["item"]["id"], **{"class": i % 2})
@@ -54,7 +54,7 @@ def label_some(server: Running, n: int) -> dict[str, Any]:
 
 def test_labelling_begins_with_a_sample_and_the_rest_joins(photos: Path, tmp_path: Path) -> None:
     options = ("photos", "--model", "colour.onnx", "--classes", "a,b")
-    with label(tmp_path, *options) as server:
+    with label_here(*options) as server:
         assert items(server) >= FIRST - 1  # before all are there, or just after
         label_some(server, 6)
         until(lambda: items(server) == N - 1)  # the broken one never joins
@@ -63,14 +63,10 @@ def test_labelling_begins_with_a_sample_and_the_rest_joins(photos: Path, tmp_pat
         assert server.client.get("/api/search?q=007")["items"] == []
         until(lambda: (tmp_path / "photos.everylabel" / "features.json").exists())
         before = server.client.get("/api/fingerprint")
-        code, text = server.stop()
-        assert code == 0
-        assert "stopped; everything is stored in" in text
-    with label(tmp_path, "photos") as server:
+    with label_here("photos") as server:
         assert server.client.get("/api/fingerprint")["version"] >= before["version"]
         assert items(server) == N - 1
         assert server.client.get("/api/progress")["labelled"] == 12
-        assert server.stop()[0] == 0
 
 
 def test_a_server_that_is_killed_resumes(photos: Path, tmp_path: Path) -> None:
@@ -84,10 +80,9 @@ def test_a_server_that_is_killed_resumes(photos: Path, tmp_path: Path) -> None:
         server.process.wait()
     embedded = {path: path.stat().st_mtime_ns for path in cache_folder().rglob("*.npy")}
     assert embedded
-    with label(tmp_path, *options) as server:
+    with label_here(*options) as server:
         until(lambda: items(server) == N - 1)
         figures = server.client.get("/api/progress")
         assert (figures["labelled"], figures["test"]["items"]) == (8, N // 10)
-        assert server.stop()[0] == 0
     for path, written in embedded.items():
         assert path.stat().st_mtime_ns == written  # nothing was embedded twice

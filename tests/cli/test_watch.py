@@ -14,7 +14,7 @@ from PIL import Image
 
 from everylabel.core.errors import EverylabelError
 from tests.labelling.desks import until
-from tests.web.servers import Running, label
+from tests.web.servers import Running, RunningHere, label, label_here
 
 pytestmark = pytest.mark.usefixtures("own_place")
 WORDS = ["card", "refund", "lost", "paid", "wrong", "money", "late", "order", "parcel", "broken", "phone"]
@@ -54,25 +54,25 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
-def items(server: Running) -> int:
+def items(server: Running | RunningHere) -> int:
     return int(server.client.get("/api/progress")["items"])
 
 
-def told(server: Running) -> str:
+def told(server: Running | RunningHere) -> str:
     return str(server.client.get("/api/progress")["arriving"]["problem"])
 
 
-def give(server: Running, item: str, number: int) -> None:
+def give(server: Running | RunningHere, item: str, number: int) -> None:
     server.client.post("/api/jump", item=item)
     server.client.post("/api/label", item=item, **{"class": number})
 
 
-def exported(server: Running, what: str = "labels") -> list[dict[str, str]]:
+def exported(server: Running | RunningHere, what: str = "labels") -> list[dict[str, str]]:
     with urllib.request.urlopen(f"{server.address}api/export?what={what}") as reply:
         return list(csv.DictReader(io.StringIO(reply.read().decode())))
 
 
-def state(server: Running) -> dict[str, Any]:
+def state(server: Running | RunningHere) -> dict[str, Any]:
     return dict(server.client.get("/api/fingerprint"))
 
 
@@ -106,7 +106,7 @@ def test_rows_that_are_appended_join_and_stay(inbox: Path, tmp_path: Path) -> No
         known = {told["version"]: told["hash"] for told in (state(server) for _ in range(3))}
         server.process.send_signal(signal.SIGKILL)  # the rows are there, and labels, and no clean end
         server.process.wait()
-    with label(tmp_path, "inbox.csv") as server:
+    with label_here("inbox.csv") as server:
         now = state(server)
         assert known.get(now["version"], now["hash"]) == now["hash"]  # to the bit
         assert "<em>late</em>" in server.client.get("/api/session")["guidelines"]  # as last time, and fields
@@ -115,7 +115,6 @@ def test_rows_that_are_appended_join_and_stay(inbox: Path, tmp_path: Path) -> No
         assert labelled == {"3": sentence(3), "35": sentence(35), "": sentence(50)}
         assert exported(server)[-1]["stars"] == "4"
         assert items(server) == 45
-        assert server.stop()[0] == 0
 
 
 def test_images_join_when_they_are_whole(tmp_path: Path) -> None:
@@ -129,7 +128,7 @@ def test_images_join_when_they_are_whole(tmp_path: Path) -> None:
 
     for i in range(12):
         photo(f"{i:02}.png").rename(folder / f"{i:02}.png")
-    with label(tmp_path, "photos", "--model", "pixels", "--classes", "a,b", "--watch") as server:
+    with label_here("photos", "--model", "pixels", "--classes", "a,b", "--watch") as server:
         data = photo("half.png").read_bytes()
         (folder / "00 first.png").write_bytes(data[: len(data) // 2])
         photo("new.png").rename(folder / "new.png")
@@ -142,8 +141,7 @@ def test_images_join_when_they_are_whole(tmp_path: Path) -> None:
         shutil.copy(folder / "05.png", tmp_path / "kept.png")
         (folder / "05.png").unlink()
         until(lambda: "1 gone: 05.png" in told(server))
-        assert server.stop()[0] == 0
     shutil.copy(tmp_path / "kept.png", folder / "05.png")
-    with label(tmp_path, "photos") as server:
+    with label_here("photos") as server:
         assert items(server) == 14
         assert [(row["id"], row["label"]) for row in exported(server)] == [("00 first.png", "b")]

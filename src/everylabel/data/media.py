@@ -55,6 +55,9 @@ def open_image(item: Any) -> Any | None:
             return Image.fromarray(item).convert("RGB")
         if isinstance(item, (str, Path)) and not is_plain_file(Path(item)):
             return None
+        if isinstance(item, (str, Path)):
+            with opened_image(item) as image:
+                return image.convert("RGB")
         return opened_image(item).convert("RGB")
     except (OSError, ValueError, TypeError, SyntaxError, Image.DecompressionBombError):
         return None  # Pillow's errors for a broken file
