@@ -208,7 +208,7 @@ def test_the_last_class_is_proposed_and_then_none_of_these(tmp_path: Path) -> No
             made.rule_out("me", item, 7).result()
         assert made.state.seq == seq
         assert made.none_of_these("me", item).result()["next"]["item"]["id"] != item
-        with pytest.raises(Refused, match="give another class, or take that back first"):
+        with pytest.raises(Refused, match="give another class, or undo that answer first"):
             made.rule_out("me", item, 0).result()
         made.rule_out("you", IDS[100], 0, key="once").result()
         assert made.rule_out("you", IDS[100], 0, key="once").result()["saved"] == max(made.state.history)

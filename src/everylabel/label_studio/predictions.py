@@ -22,7 +22,7 @@ from everylabel.selection.strategies import DEFAULT
 
 ORDERED, CANDIDATES, EVALUATED = 40, 300, 1000  # tasks ranked by our strategy, and its options
 DRAWN = 2000  # random tasks, of which the least confident come next
-COLD_FROM = 2000  # candidates before the first label
+COLD_CANDIDATES = 2000  # candidates before the first label
 STEPS = 400  # ranks are multiples of one of these
 
 
@@ -87,7 +87,7 @@ class Predictions:
         if not free:
             return []
         rng, cold = np.random.default_rng([state.seed, state.seq]), knows_nothing(pool)
-        options: dict[str, Any] = {"candidates": COLD_FROM} if cold and free > COLD_FROM else {}
+        options: dict[str, Any] = {"candidates": COLD_CANDIDATES} if cold and free > COLD_CANDIDATES else {}
         if not cold:
             options |= {"n_candidates": CANDIDATES, "n_eval": EVALUATED}
         return [int(i) for i in select(pool, DEFAULT, min(ORDERED, free), rng, **options)]

@@ -39,13 +39,13 @@ from everylabel.selection.select import acts_for
 logger = logging.getLogger(__name__)
 AT_ONCE = 64  # maximum number of requests in one round
 TICK = 1.0  # seconds between checks for expired leases
-QUESTION = "question"  # chose an item for a yes / no question, in place of a strategy
-MOST_ANSWERS = 5  # to one item, if doubtful labels are asked again
-QUIET = 10.0  # seconds without such checks after a failed commit
-RETRAINED_UP_TO = 10**7  # rows d k: up to this size the model learns changed class names at once
+QUIET = 10.0  # seconds after a failed commit during which no lease ends
+QUESTION = "question"  # logged in place of a strategy if an item was chosen for a yes / no question
+MOST_ANSWERS = 5  # maximum number of answers to an item whose label is doubtful
+RETRAINED_UP_TO = 10**7  # rows * features * classes that people wait for; larger trainings run in background
 
-Finish = Callable[[], Any]  # makes the reply, after learning and leasing
-Command = Callable[[], Finish]
+Finish = Callable[[], Any]  # returns the reply; called after the commit
+Command = Callable[[], Finish]  # checks a request and emits its events
 
 
 class Generation(Protocol):
@@ -118,10 +118,11 @@ class Desk:
         self._doubtful: tuple[Assessment | None, list[int]] = None, []  # labels worth another answer
         self._places: dict[int, Place] = {}  # places of all items that are not free
         self._touched: dict[int, None] = {}  # items whose place may have changed in this round
-        self._fresh: list[Event] = []
-        self._asking: list[str] = []
+        self._unwritten: list[Event] = []  # events of this round
+        self._asking: list[str] = []  # people who get an item at the end of this round
         self.questions = set[str]()  # people who answer one class at a time in a multi-label project
-        self._stale = self._closed = False
+        self._stale = False  # the state must be read from the log again before the next round
+        self._closed = False
         self._ahead = False  # the state may hold unwritten events
         self._refusal: EverylabelError | None = None  # why nothing can be written in this round
         self._quiet_until = 0.0  # after a failed commit, no lease ends before this time
@@ -129,7 +130,7 @@ class Desk:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._begin(self._read_state() if state is None else state, mean)
         if self.state.seq == 0:
-            raise EverylabelError("log holds no event; expected one that `projects.log` has begun")
+            raise EverylabelError("log holds no event; expected one that `projects.log.open_log` began")
         self._thread = threading.Thread(target=self._work, name="desk", daemon=True)
         self._thread.start()
 
@@ -149,9 +150,9 @@ class Desk:
         return self.learner.scaling
 
     def submit(self, command: Command, *, alone: bool = False) -> "Future[Any]":
-        """Run a command on the desk's thread; the future holds the result of its finish.
+        """Run a command on the desk's thread; the future holds the reply that its `Finish` returns.
 
-        A command that raises Refused must not have emitted or changed anything.
+        A command must raise Refused before it emits or changes anything.
         """
         future: Future[Any] = Future()
         return self._put(_Job(command, future, alone))
@@ -181,7 +182,7 @@ class Desk:
                 job.future.set_exception(Refused(503, "closing", "the server is stopping; ask again later"))
 
     def emit(self, person: str, body: Body, key: str | None = None) -> Event:
-        """Apply an event to the state; at the end of the round the model learns it and it is written."""
+        """Apply an event to the state; the model learns it and the log stores it when the round ends."""
         self._check_writable()
         event = Event(self.state.seq + 1, time.time(), person, body, key)
         self._ahead = True
@@ -191,7 +192,7 @@ class Desk:
             self._touched[item] = None
         if self.state.book is not book:  # a class may now have another's labels
             self._touched |= dict.fromkeys({*self._places, *self.state.placed()})
-        self._fresh.append(event)
+        self._unwritten.append(event)
         return event
 
     def ask_for(self, person: str) -> None:
@@ -205,29 +206,28 @@ class Desk:
         """Return a copy of everything that the model is computed from; call on the desk's thread."""
         state = self.state
         vectors, tuned = self.names.vectors(state), self.generation is not None
-        known = TrainingSet(
+        training = TrainingSet(
             state.columns, dict(self._places), vectors, len(state.ids), tuned, multi_label=state.multi_label
         )
         if not state.suggestions:
-            return known
-        drawn = check_weights(state.standing_checks())
-        return known._replace(
+            return training
+        return training._replace(
             suggestions=state.suggested(),
             without_suggestions=state.without_suggestions(),
-            drawn=drawn,
+            drawn=check_weights(state.standing_checks()),
             review=state.settings["strategy"] == REVIEW,
         )
 
     def _quick_training_set(self) -> TrainingSet:
-        """Return the training set for use while people wait: many suggestions are left to the background."""
+        """Return the training set, without suggestions if people would wait too long for learning them."""
         training = self.training_set()
-        some = sum(len(one.items) for one in training.suggestions)
-        if some * self.rows.features.shape[1] * max(1, training.n_classes) <= RETRAINED_UP_TO:
+        n_suggestions = sum(len(each.items) for each in training.suggestions)
+        if n_suggestions * self.rows.features.shape[1] * max(1, training.n_classes) <= RETRAINED_UP_TO:
             return training
         return training._replace(suggestions=())
 
     def take_over(self, learner: Learner) -> None:
-        """Replace the model by a retrained one after applying the changes since; call on the desk's thread.
+        """Let a retrained model learn the latest changes and replace the current one; on the desk's thread.
 
         The retrained model is dropped, and training starts again, if classes were removed or if class names
         or features changed.
@@ -271,31 +271,31 @@ class Desk:
         self._touched |= dict.fromkeys(changed)
 
     def _place(self, item: int) -> Place:
-        """Return an item's place; its label is the consensus, if several people answered and none since."""
-        place, agreed = self.state.place(item), self._standing(item)
-        if agreed is None or place.label is None or agreed.label not in self.state.columns:
+        """Return an item's place, with the consensus as its label if there is one on its current answers."""
+        place, consensus = self.state.place(item), self._consensus_on(item)
+        if consensus is None or place.label is None or consensus.label not in self.state.columns:
             return place
-        return place._replace(label=agreed.label)
+        return place._replace(label=consensus.label)
 
-    def _standing(self, item: int) -> Settled | None:
-        """Return the consensus on an item, unless its answers have changed since."""
-        agreed = self.consensus.get(item)
-        if agreed is None:
+    def _consensus_on(self, item: int) -> Settled | None:
+        """Return the consensus on an item; None if there is none or its answers have changed since."""
+        consensus = self.consensus.get(item)
+        if consensus is None:
             return None
-        given = [a.value for a in self.state.answers.get(item, ()) if a.value != CANNOT_TELL]
-        return agreed if sorted(given) == agreed.values else None
+        values = [a.value for a in self.state.answers.get(item, ()) if a.value != CANNOT_TELL]
+        return consensus if sorted(values) == consensus.values else None
 
-    def _again(self, person: str) -> Due | None:
+    def _doubtful_item(self, person: str) -> Due | None:
         """Return an answered item for another answer, if that is worth more than a label of a new item."""
         if not self.state.asks_again or self.assessment is None:
             return None
         if self._doubtful[0] is not self.assessment:
-            own = {i: verdict.own for i, verdict in self.assessment.left_out.items()}
-            alone = certainty(own, len(self.state.columns))
-            agreed = {i: one.probability for i, one in self.consensus.items()}
-            self._doubtful = self.assessment, doubtful(alone | agreed)
-        here = (i for i in self._doubtful[1] if len(self.state.answers.get(i, ())) < MOST_ANSWERS)
-        item = next((i for i in here if i in self.state.labels and can_have(self.state, i, person)), None)
+            by_model = {i: verdict.own for i, verdict in self.assessment.left_out.items()}
+            one_answer = certainty(by_model, len(self.state.columns))
+            several = {i: consensus.probability for i, consensus in self.consensus.items()}
+            self._doubtful = self.assessment, doubtful(one_answer | several)
+        open_ = (i for i in self._doubtful[1] if len(self.state.answers.get(i, ())) < MOST_ANSWERS)
+        item = next((i for i in open_ if i in self.state.labels and can_have(self.state, i, person)), None)
         return None if item is None else Due(item, "second")
 
     def label_set(self) -> LabelSet:
@@ -323,11 +323,11 @@ class Desk:
         if before is not None:
             self.learner.thresholds = before.thresholds
             before.close()
-        self._touched, self._fresh, self._asking, self._stale, self._ahead = {}, [], [], False, False
+        self._touched, self._unwritten, self._asking, self._stale, self._ahead = {}, [], [], False, False
         self.learned.set()
 
     def _reload(self) -> None:
-        self._stale = True  # until reloaded
+        self._stale = True  # `_begin` resets it
         self._begin(self._read_state())
 
     def _learn(self) -> None:
@@ -363,7 +363,8 @@ class Desk:
             except queue.Empty:
                 jobs = []
             wanted = [job for job in jobs if job is not None and job.future.set_running_or_notify_cancel()]
-            groups = [list(some) for _, some in groupby(wanted, key=lambda job: job.alone and id(job))]
+            # a job that runs alone is a group of its own; jobs in a row that do not are one group
+            groups = [list(group) for _, group in groupby(wanted, key=lambda job: job.alone and id(job))]
             for group in groups or [[]]:
                 self._round(group)
             if None in jobs:
@@ -372,15 +373,15 @@ class Desk:
     def _round(self, jobs: list[_Job]) -> None:
         """Run commands, learn, lease items, write, reply."""
         self.rounds += 1
-        gone = self.rows.refusal()
-        if gone is not None:  # reading the features would crash the process
+        truncated = self.rows.refusal()
+        if truncated is not None:  # reading the features would crash the process
             for job in jobs:
-                job.future.set_exception(gone)
+                job.future.set_exception(truncated)
             return
         finishes: list[tuple[_Job, Finish]] = []
         refused: list[tuple[_Job, EverylabelError]] = []
         try:
-            if self._stale:  # after a failure the log could not be read: this state may be wrong
+            if self._stale:
                 self._reload()
             reads = bool(jobs) and all(job.reads for job in jobs)
             began, before = time.perf_counter(), (self.state.n_changes, len(self.ids))
@@ -414,7 +415,7 @@ class Desk:
                 job.future.set_exception(error)
 
     def _recover(self, jobs: list[_Job], error: Exception) -> None:
-        """Read the state from the log again, and reply to all requests that nothing has changed.
+        """Read the state from the log again, reply to requests that read, and fail all others.
 
         If the log cannot be read, the state is kept if it holds nothing unwritten.
         """
@@ -422,7 +423,7 @@ class Desk:
             logger.exception("a round of the desk failed")
         self._quiet_until = time.monotonic() + QUIET
         try:
-            if not self._stale:  # otherwise that was just tried
+            if not self._stale:  # otherwise this round has just tried to
                 self._reload()
         except EverylabelError as problem:  # retried before the next request
             logger.warning("the log cannot be read either: %s", problem)
@@ -442,9 +443,9 @@ class Desk:
             raise self._refusal
 
     def _write(self) -> None:
-        if self._fresh:
-            self.log.append(self._fresh)
-            self._fresh, self._ahead = [], False
+        if self._unwritten:
+            self.log.append(self._unwritten)
+            self._unwritten, self._ahead = [], False
 
     def _end_leases(self) -> None:
         """End the leases that are older than the setting allows."""
@@ -466,10 +467,10 @@ class Desk:
         expected = round(self.learner.expected(), 6) if self.state.labels else None
         waiting: list[str] = []
         for person in asking:
-            count = self.state.handed + len(waiting) + 1
-            found = due(self.state, self.learner, person, count, rng) or self._again(person)
-            by, asked = "", self.state.multi_label and self.state.labels and person in self.questions
-            if found is None and asked:
+            count = self.state.handed + len(waiting) + 1  # the waiting people's leases come first
+            found = due(self.state, self.learner, person, count, rng) or self._doubtful_item(person)
+            by, yes_no = "", self.state.multi_label and self.state.labels and person in self.questions
+            if found is None and yes_no:
                 item, by = self.learner.pick_question(rng), QUESTION
                 found = None if item is None else Due(item, "chosen")
             if found is None:

@@ -15,7 +15,7 @@ from everylabel.labelling.quality.certificate import to_confirm
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import Lease
 
-WISHED_EVERY = 2  # leases between checks of a class for which people asked for more
+WISHED_EVERY = 2  # every second lease is a check of a class for which people requested more checks
 
 
 class Due(NamedTuple):
@@ -23,14 +23,14 @@ class Due(NamedTuple):
 
     item: int
     reason: str
-    among: int | None = None  # of a check: the predicted class it was drawn among
-    share: float | None = None  # of a check: the share of free items predicted as that class
+    among: int | None = None  # of a check: it was drawn among items predicted as this class; None: all items
+    share: float | None = None  # of a check: share of the free items that are predicted as that class
 
 
 def due(state: State, learner: Learner, person: str, count: int, rng: np.random.Generator) -> Due | None:
-    """Return the item that this person gets before any choice; None if it is the strategy's turn.
+    """Return the item that takes precedence for this person; None if the strategy chooses.
 
-    count : number of this lease; people who wait for a choice in the same round are counted already
+    count : number of this lease among all leases of chosen and drawn items; every n-th is a random check
     """
     for reason, waiting in WAITING.items():
         item = waiting(state, person)
@@ -41,7 +41,7 @@ def due(state: State, learner: Learner, person: str, count: int, rng: np.random.
         item = learner.draw(rng)
         return None if item is None else Due(item, "check")
     if state.wishes and state.labels and count % WISHED_EVERY == 0:
-        return _wished(state, learner, rng)
+        return _requested_check(state, learner, rng)
     return None
 
 
@@ -53,7 +53,7 @@ def left_over(state: State, person: str) -> int | None:
         if item not in state.holder
         and len(state.answers.get(item, [])) < state.wanted
         and state.answer_of(item, person) is None
-        and (item not in state.test or _tests(state, person))
+        and (item not in state.test or _labels_test_set(state, person))
     ]
     return min(left, key=lambda item: state.was_skipped(item, person), default=None)
 
@@ -72,7 +72,7 @@ def _second(state: State, person: str) -> int | None:
 
 def _test(state: State, person: str) -> int | None:
     """Return a test item without an answer, if this person labels test items."""
-    free = (item for item in state.test if item not in state.answers and _tests(state, person))
+    free = (item for item in state.test if item not in state.answers and _labels_test_set(state, person))
     return next((item for item in free if can_have(state, item, person)), None)
 
 
@@ -85,19 +85,19 @@ def _audit(state: State, person: str) -> int | None:
 WAITING = {"changed": _changed, "second": _second, "test": _test, "audit": _audit}  # the most urgent first
 
 
-def _tests(state: State, person: str) -> bool:
+def _labels_test_set(state: State, person: str) -> bool:
     """Return whether a person labels the test set: everybody, unless a tester is named."""
     return state.settings["tester"] in ("", person)
 
 
 def can_have(state: State, item: int, person: str) -> bool:
-    """Return whether a person can get an item: nobody has it now, and they did not answer or skip it."""
-    known = state.answer_of(item, person) is not None or item in state.left
-    return not (known or item in state.holder or state.was_skipped(item, person))
+    """Return whether a person can get an item: it is in the source, not leased, and new to them."""
+    answered = state.answer_of(item, person) is not None
+    return not (answered or item in state.left or item in state.holder or state.was_skipped(item, person))
 
 
-def _wished(state: State, learner: Learner, rng: np.random.Generator) -> Due | None:
-    """Return a check among the items predicted as a class for which people asked for more checks."""
+def _requested_check(state: State, learner: Learner, rng: np.random.Generator) -> Due | None:
+    """Return a check among the items predicted as a class for which people requested more checks."""
     for among in state.wishes:
         if among not in state.columns:  # the class was removed
             continue
@@ -122,12 +122,13 @@ class LeaseClock:
     def over(self, leases: Mapping[str, Lease], seconds: float) -> Iterator[tuple[str, Lease]]:
         """Yield each person whose lease is older than `seconds`, and the lease."""
         now = self._clock()
-        self._since = {person: self._known(person, lease, now, seconds) for person, lease in leases.items()}
+        self._since = {person: self._start(person, lease, now, seconds) for person, lease in leases.items()}
         for person, (lease, since) in self._since.items():
             if now - since > seconds:
                 yield person, lease
 
-    def _known(self, person: str, lease: Lease, now: float, seconds: float) -> tuple[Lease, float]:
+    def _start(self, person: str, lease: Lease, now: float, seconds: float) -> tuple[Lease, float]:
+        """Return a lease and its start by the monotonic clock."""
         before = self._since.get(person)
         if before is not None and before[0] == lease:
             return before

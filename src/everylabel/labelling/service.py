@@ -1,4 +1,4 @@
-"""The requests of people and scripts that change a project: each is checked first, then run on the desk."""
+"""The requests of people and scripts that change a project. Each runs on the desk: it checks, then emits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -28,9 +28,9 @@ NO_SUGGESTIONS = (
 
 
 class Service:
-    """Requests, as futures of replies; `views` holds the read-only ones, `classes` those about classes.
+    """Requests that change something, as futures of replies; `views` reads, `classes` changes classes.
 
-    A change that is sent again with the same request key counts once; the reply shows the present state.
+    A request that is sent again with the same key counts once; the reply shows the current state.
     """
 
     def __init__(self, desk: Desk, show: ShowItem) -> None:
@@ -38,7 +38,7 @@ class Service:
         self.classes = ClassService(desk, self.views)
 
     def close(self) -> None:
-        """Leave class names that are not embedded yet to the next start."""
+        """Stop embedding class names; the next start embeds the rest."""
         self.classes.close()
 
     @property
@@ -48,7 +48,7 @@ class Service:
     def next(self, person: str, questions: bool | None = None) -> Future[Reply]:
         """Return the person's item: the leased one, or a new one.
 
-        questions : True: from now on ask this person yes / no questions (multi-label projects)
+        questions : whether to ask this person yes / no questions from now on (multi-label projects)
         """
 
         def command() -> Finish:
@@ -64,7 +64,7 @@ class Service:
 
         def answer(i: int) -> events.Label:
             self._check_one_class()
-            return events.Label(item, class_=self.state.book.number(value), **self._before(person, i))
+            return events.Label(item, class_=self.state.book.number(value), **self._guess_fields(person, i))
 
         return self._answer(events.Label, person, item, key, answer, [value])
 
@@ -83,7 +83,7 @@ class Service:
         """
 
         def answer(i: int) -> events.MultiLabel:
-            return multi_label(self.state, item, present, absent, **self._before(person, i))
+            return multi_label(self.state, item, present, absent, **self._guess_fields(person, i))
 
         return self._answer(events.MultiLabel, person, item, key, answer, present, absent)
 
@@ -93,8 +93,8 @@ class Service:
         def answer(i: int) -> events.Not:
             self._check_one_class()
             number = self.state.book.number(value)
-            self._check_left(person, i, number)
-            return events.Not(item, class_=number, **self._before(person, i))
+            self._check_can_rule_out(person, i, number)
+            return events.Not(item, class_=number, **self._guess_fields(person, i))
 
         return self._answer(events.Not, person, item, key, answer, [value])
 
@@ -102,7 +102,7 @@ class Service:
         """Save "cannot tell"; the item is not asked again."""
 
         def answer(i: int) -> events.CannotTell:
-            return events.CannotTell(item, self._checked(person, i))
+            return events.CannotTell(item, self._is_check(person, i))
 
         return self._answer(events.CannotTell, person, item, key, answer)
 
@@ -114,7 +114,7 @@ class Service:
         def answer(i: int) -> events.NoneOfThese:
             if not self.state.book.order:
                 raise Refused(409, "no_classes", "there are no classes yet; add one first")
-            return events.NoneOfThese(item, **self._before(person, i))
+            return events.NoneOfThese(item, **self._guess_fields(person, i))
 
         return self._answer(events.NoneOfThese, person, item, key, answer)
 
@@ -122,7 +122,7 @@ class Service:
         """Leave an item for later."""
 
         def answer(i: int) -> events.Skip:
-            return events.Skip(item, self._checked(person, i))
+            return events.Skip(item, self._is_check(person, i))
 
         return self._answer(events.Skip, person, item, key, answer)
 
@@ -133,7 +133,7 @@ class Service:
             return isinstance(sent, events.Undo) and saved in (None, sent.saved)
 
         def command() -> Finish:
-            event = self.state.sent_before(person, key, same) or self._take_back(person, saved, key)
+            event = self.state.sent_before(person, key, same) or self._undo_last(person, saved, key)
             self.desk.ask_for(person)
             return lambda: self.views.reply(person, event.seq)
 
@@ -193,7 +193,11 @@ class Service:
         present: Sequence[int | str] = (),
         absent: Sequence[int | str] | None = (),
     ) -> Future[Reply]:
-        """Save an answer of a kind about an item and classes, unless a request with the same key did."""
+        """Save an answer, unless a request with the same key has saved it.
+
+        answer : returns the answer from the item's position, or refuses
+        present, absent : classes in the request, to recognise the same request
+        """
 
         def same(sent: Body) -> bool:
             return isinstance(sent, kind) and sent.item == item and self.names_classes(sent, present, absent)
@@ -214,21 +218,21 @@ class Service:
     ) -> bool:
         """Return whether an answer is about these classes; absent=None matches any."""
         names = self.state.names
-        there, gone = (
-            {names.get(" ".join(c.split())) if isinstance(c, str) else c for c in some}
-            for some in (present, absent or ())
+        has, has_not = (
+            {names.get(" ".join(c.split())) if isinstance(c, str) else c for c in classes}
+            for classes in (present, absent or ())
         )
         if isinstance(sent, events.MultiLabel):
-            return there == {*sent.present} and (absent is None or gone == {*sent.absent})
-        return not isinstance(sent, events.Label | events.Not) or there == {sent.class_}
+            return has == {*sent.present} and (absent is None or has_not == {*sent.absent})
+        return not isinstance(sent, events.Label | events.Not) or has == {sent.class_}
 
-    def _take_back(self, person: str, saved: int | None, key: str | None) -> Event:
+    def _undo_last(self, person: str, saved: int | None, key: str | None) -> Event:
         last = self.state.last(person)
         if last is None:
-            raise Refused(409, "nothing_to_undo", f"{person} has given no answer that can be taken back")
+            raise Refused(409, "nothing_to_undo", f"{person} has given no answer that can be undone")
         if saved is not None and saved != last.seq:
             what = f"saved is {saved}, but the last answer of {person} is {last.seq}"
-            raise Refused(409, "stale_undo", f"{what}: take that one back first")
+            raise Refused(409, "stale_undo", f"{what}; undo that one first")
         together = self.state.given_with(last)
         event = self.desk.emit(person, events.Undo(last.seq), key)
         if bulk_of(last) is not None:  # the person keeps their current item
@@ -242,11 +246,11 @@ class Service:
         self._hand_over(person, events.Out(last.body.item, reason, again=True))
         return event
 
-    def _before(self, person: str, i: int) -> dict[str, Any]:
-        """Return the model's guess from before any answer to an item, and whether it is a random check."""
+    def _guess_fields(self, person: str, i: int) -> dict[str, Any]:
+        """Return fields of an answer: the model's guess before any answer, and whether it is a check."""
         doubt = self.state.first_doubt(i)
-        known = self.views.before(i) if doubt is None else {"guess": doubt.guess, "sure": doubt.sure}
-        return {**known, "check": self._checked(person, i)}
+        guess = self.views.before(i) if doubt is None else {"guess": doubt.guess, "sure": doubt.sure}
+        return {**guess, "check": self._is_check(person, i)}
 
     def _check_one_class(self) -> None:
         if self.state.multi_label:
@@ -256,27 +260,28 @@ class Service:
                 "an item of this project may have several classes; send present and absent to /api/label_set",
             )
 
-    def _check_left(self, person: str, i: int, number: int) -> None:
+    def _check_can_rule_out(self, person: str, i: int, number: int) -> None:
         """Refuse to rule out a class for an item that the person has labelled, or its last possible class."""
         state, name = self.state, self.state.classes[number]
         if state.answer_of(i, person) not in (None, CANNOT_TELL):
             what = f"{person} has given item {state.ids[i]!r} a class"
-            raise Refused(409, "answered", f"{what}; give another class, or take that back first")
-        gone = state.ruled_out(i, person)
-        if number in gone:
-            raise Refused(409, "ruled_out", f"{person} has ruled out {name!r} for this item before")
-        if set(state.book.order) <= {*gone, number}:
+            raise Refused(409, "answered", f"{what}; give another class, or undo that answer first")
+        ruled_out = state.ruled_out(i, person)
+        if number in ruled_out:
+            what = f"{person} has ruled out {name!r} for this item before"
+            raise Refused(409, "ruled_out", f"{what}; rule out another class, or give one")
+        if set(state.book.order) <= {*ruled_out, number}:
             raise Refused(
                 409,
                 "last_class",
                 f"{name!r} is the only class that is not ruled out; answer none of these, or add a class",
             )
 
-    def _checked(self, person: str, i: int) -> bool:
-        """Return whether the person has this item as a random check; logged, so that an undo keeps it one."""
+    def _is_check(self, person: str, i: int) -> bool:
+        """Return whether the person has this item as a random check; it stays one after an undo."""
         lease = self.state.leases.get(person)
-        drawn = lease is not None and lease.item == i and lease.reason == "check"
-        return drawn and bool(self.state.labels)
+        leased = lease is not None and lease.item == i and lease.reason == "check"
+        return leased and bool(self.state.labels)
 
     def _hand_over(self, person: str, out: events.Out, key: str | None = None) -> None:
         """End the person's lease and lease them this item, unless somebody else has it."""
@@ -293,7 +298,7 @@ class Service:
             raise Refused(
                 409,
                 "leased",
-                f"item {self.state.ids[item]!r} is leased to {holder}; nothing was saved, ask for another",
+                f"item {self.state.ids[item]!r} is leased to {holder}; nothing was saved, request another",
             )
 
 
@@ -328,7 +333,11 @@ def label_many(
 
     def command() -> Finish:
         if remove and not service.state.multi_label:
-            raise Refused(409, "one_class", "an item of this project has one class; give it another")
+            raise Refused(
+                409,
+                "one_class",
+                "an item of this project has one class; label it with another",
+            )
         sent = service.state.sent_before(person, key, same)
         number, state = service.state.book.number(value), service.state
         positions = {item: service.views.position(item) for item in wanted}
@@ -357,19 +366,19 @@ def label_many(
 def multi_label(
     state: State, item: str, present: Sequence[int | str], absent: Sequence[int | str] | None, **more: Any
 ) -> events.MultiLabel:
-    """Return an answer of a multi-label project in current classes, or refuse it; more: other fields."""
+    """Return a multi-label answer with current class numbers, or refuse it; more: its other fields."""
     if not state.multi_label:
         raise Refused(409, "one_class", "an item of this project has one class; send it to /api/label")
     if not state.book.order:
         raise Refused(409, "no_classes", "there is no class yet; add one first")
-    there = {state.book.number(value) for value in present}
-    gone = {*state.book.present} - there if absent is None else {state.book.number(c) for c in absent}
-    both = [state.classes[number] for number in sorted(there & gone)]
+    has = {state.book.number(value) for value in present}
+    has_not = {*state.book.present} - has if absent is None else {state.book.number(c) for c in absent}
+    both = [state.classes[number] for number in sorted(has & has_not)]
     if both:
         raise Refused(422, "both", f"{both[0]!r} is in present and in absent; expected it in one of them")
-    if not there and not gone:
+    if not has and not has_not:
         raise Refused(422, "no_answer", "present and absent are empty; expected a class in one of them")
-    return events.MultiLabel(item, sorted(there), sorted(gone), **more)
+    return events.MultiLabel(item, sorted(has), sorted(has_not), **more)
 
 
 class Said(NamedTuple):
@@ -388,7 +397,7 @@ def suggest(
     said: Sequence[Said],
     add_classes: bool = False,
 ) -> Future[Reply]:
-    """Save a source's suggestions; suggestions that are known already count once.
+    """Save a source's suggestions, except those that it has made before.
 
     If an item appears twice, the later suggestion counts. add_classes : add unknown classes.
     """

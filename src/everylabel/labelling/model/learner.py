@@ -1,9 +1,8 @@
 """The project's live model: a pool that is trained on labels and then applies their changes one by one.
 
-On pools of up to EXACT_UP_TO numbers each label is learned exactly. On larger pools it is learned by the
-second-order update in one pass, and exact training follows in the background: without it, 100 labels of
-digits gave an accuracy of .86 in place of .94. The same holds if sources make suggestions, which teach only
-when the model is trained.
+On pools up to EXACT_UP_TO each label is learned exactly. On larger pools the second-order update learns it in
+one pass, and exact training follows in the background: without it, 100 labels of digits gave an accuracy of
+.86 in place of .94. Projects with suggestions do the same, because only training learns from suggestions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,16 +25,16 @@ from everylabel.selection.pool.features import Scaled
 from everylabel.selection.select import knows_nothing, looks_at_each
 
 SAMPLED = 1000  # items on which the expected accuracy of the whole pool is estimated
-COLD_FROM = 2000  # candidates of the first picks, before any label
+COLD_CANDIDATES = 2000  # candidates of the first picks, before any label
 COPIES = 0.95  # cosine similarity above which two items are near copies
 TRIED, FEWEST_TRIED = 300, 60  # candidates if one person labels, and the minimum if many do
 EVALUATED, FEWEST_EVALUATED = 1000, 250  # items that a choice is evaluated on, likewise
-ASKED_FROM = 2000  # items that a yes / no question is chosen from
-DRAWN_FROM = 5000  # items that a check of a class is drawn from
-TRAINED = 1e-6  # tolerance of training
-MANY = 4  # labels changed at once above which retraining an exact model is faster than updates
+QUESTION_CANDIDATES = 2000  # items that a yes / no question is chosen from
+CHECK_CANDIDATES = 5000  # items that a check of a class is drawn from
+TOLERANCE = 1e-6  # of training
+RETRAINED_FROM = 4  # labels changed at once from which on retraining an exact model is faster than updates
 DEFERRED_FROM = 64  # labels changed at once above which a large pool waits for the next training
-EXACT_UP_TO = 10**8  # n d k: up to this size each label is learned exactly
+EXACT_UP_TO = 10**8  # items * features * classes: up to this size each label is learned exactly
 
 Mean = tuple[Sequence[int], np.ndarray]  # the class of each column, and the mean (d + 1, k), of another model
 
@@ -77,7 +76,7 @@ class Learner:
         self.thresholds: Mapping[int, float] = {} if before is None else before.thresholds  # by class number
         self.trusts_names = training.trusts_names
         self.uses_suggestions = False  # whether suggestions teach
-        self.evidence: Evidence | None = None  # of suggestions about their items; None if the head is better
+        self.evidence: Evidence | None = None  # of suggestions; None if the model alone predicts better
         self.reviewed: Reviewed | None = None  # given labels, if people review them
         self.places: dict[int, Place] = dict(training.places)  # the places that the pool reflects
         self.deferred: set[int] = set()  # items whose label waits for the next training
@@ -116,7 +115,7 @@ class Learner:
                 names=self.names,
                 drawn=training.drawn,
                 ruled_out=ruled_out,
-                tol=TRAINED,
+                tol=TOLERANCE,
             )
             posterior = posterior_of(taught, features, labels, self.names)
             self.uses_suggestions = taught.targets is not None
@@ -130,7 +129,7 @@ class Learner:
                 self.names,
                 ruled_out=ruled_out,
                 init=init,
-                tol=TRAINED,
+                tol=TOLERANCE,
                 multi_label=training.multi_label,
             )
         self.trained: Posterior = posterior  # with its labels, for leave-one-out
@@ -181,7 +180,7 @@ class Learner:
                 self.places.pop(item, None)
             else:
                 self.places[item] = place
-        if self.exact and len(labels) >= MANY:
+        if self.exact and len(labels) >= RETRAINED_FROM:
             now = TrainingSet(self.columns, self.places, self.taught_names, n_items, self.trusts_names)
             now = now._replace(multi_label=self.multi_label)
             before, self.pool = (
@@ -255,7 +254,7 @@ class Learner:
         return np.array([self.thresholds.get(number, USUAL) for number in numbers])
 
     def choose_thresholds(self) -> None:
-        """Choose decision thresholds by the pool's probabilities; they stay until the next time."""
+        """Choose decision thresholds by the pool's probabilities; they stay until the next call."""
         found = thresholds_of(self.trained, self.pool.features)
         if found is not None:
             self.thresholds = dict(zip(self.columns, found.tolist(), strict=False))
@@ -301,13 +300,13 @@ class Learner:
             share = max(among, 1)
             options = {"n_candidates": max(tried, FEWEST_TRIED, TRIED // share)}
             options["n_eval"] = max(FEWEST_EVALUATED, EVALUATED // share)
-        candidates = COLD_FROM if cold and tried <= COLD_FROM else None
+        candidates = COLD_CANDIDATES if cold and tried <= COLD_CANDIDATES else None
         picked = select(pool, strategy, tried, rng, candidates=candidates, **options)  # type: ignore
         return self._apart([int(i) for i in picked], leased, n)
 
     def pick_question(self, rng: np.random.Generator) -> int | None:
         """Return the free item with the class whose yes or no is the most informative answer."""
-        some = self.pool.sample(ASKED_FROM, rng)
+        some = self.pool.sample(QUESTION_CANDIDATES, rng)
         return select_question(self.pool, rng, candidates=some)[0] if len(some) else None
 
     def draw(self, rng: np.random.Generator) -> int | None:
@@ -317,14 +316,14 @@ class Learner:
 
     def draw_predicted(self, column: int, rng: np.random.Generator) -> tuple[int | None, float]:
         """Return a random free item predicted as a column's class, and the share of such items."""
-        some = self.pool.sample(DRAWN_FROM, rng)
+        some = self.pool.sample(CHECK_CANDIDATES, rng)
         if not len(some):
             return None, 0.0
         predicted = np.asarray(some)[self.predicted(self.link(self.logits(np.asarray(some))))[:, column]]
         return (int(rng.choice(predicted)) if len(predicted) else None), len(predicted) / len(some)
 
     def _apart(self, picked: Sequence[int], leased: Sequence[int], n: int) -> list[int]:
-        """Return n picked items, those first that are not near copies of earlier or leased ones."""
+        """Return n of the picked items, those first that are no near copies of leased or earlier ones."""
         if n == len(picked) and not leased:
             return list(picked)
         rows = self.pool.features[[*leased, *picked]].astype(np.float64)
@@ -346,7 +345,10 @@ def predicted(probabilities: np.ndarray, thresholds: np.ndarray | None) -> np.nd
 
 
 def certainty(probabilities: np.ndarray, thresholds: np.ndarray | None) -> float:
-    """Return the probability (k,) of the predicted class; of several, of the least certain decision."""
+    """Return the probability of the predicted class, from those of all classes (k,).
+
+    thresholds : of a multi-label project, where the least certain decision about a class counts
+    """
     if thresholds is None:
         return float(probabilities.max())
     there = probabilities >= thresholds

@@ -34,7 +34,7 @@ from everylabel.selection.threads import SMALL
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training computed: use at most a fifth of one core
-WAIT = 0.2  # seconds between checks whether training pays
+WAIT = 0.2  # seconds until the next look whether training is due
 EARLY, EARLY_UP_TO = 2, 40  # label changes between trainings while there are few labels and class names teach
 EVERY = 10  # label changes between trainings if each label is learned exactly anyway
 SAVE_EVERY = 10_000  # events between snapshots while the server runs
@@ -89,7 +89,7 @@ class Retrainer:
             log.warning("the snapshot could not be saved: %s", error)
 
     def _is_due(self) -> bool:
-        """Return whether training pays: at once, or after several labels if each is learned exactly."""
+        """Return whether to train now: after one label, or after several if each is learned exactly."""
         state, learner = self.desk.state, self.desk.learner
         changes, checks = self._seen
         if learner.deferred or self.desk.rows.scale_is_stale(learner.scaled_on, len(self.desk.ids)):
@@ -119,7 +119,7 @@ def retrain(desk: Desk) -> None:
         )
         return desk.training_set(), state.standing_checks(), evidence, desk.learner, desk.rows
 
-    _settle(desk)
+    _find_consensus(desk)
     training, checks, evidence, now, rows = desk.read(look).result()
     labels = training.labels()
     stale = rows.scale_is_stale(now.scaled_on, training.n_items)
@@ -130,7 +130,7 @@ def retrain(desk: Desk) -> None:
     try:
         if training.multi_label and (labels or learner.names is not None):
             learner.choose_thresholds()
-        learner.follow(desk.read(desk.training_set).result())  # most changes, beside the desk
+        learner.follow(desk.read(desk.training_set).result())  # learn most changes without blocking the desk
     except BaseException:
         learner.close()
         raise
@@ -138,11 +138,11 @@ def retrain(desk: Desk) -> None:
     if desk.learner is learner and len(set(labels.values())) > 1:
         evidence = evidence._replace(drawn=check_weights(checks))
         found = assess_sets if training.multi_label else assess
-        _note(desk, found(training, trained, learner, evidence))
+        _log_assessment(desk, found(training, trained, learner, evidence))
 
 
-def _settle(desk: Desk) -> None:
-    """Find the consensus on answered items, if people's reliability can be estimated, and train on it."""
+def _find_consensus(desk: Desk) -> None:
+    """Replace labels of items with several answers by their consensus, if reliabilities can be estimated."""
 
     def look() -> tuple[dict[int, list[Answer]], Mapping[int, Any], Any] | None:
         state, pool = desk.state, desk.learner.pool
@@ -155,10 +155,10 @@ def _settle(desk: Desk) -> None:
     if found is None:
         return
     answers, final, features = found
-    settled = settle(features, answers, final)
+    consensus = settle(features, answers, final)
 
     def take() -> Finish:
-        desk.take_consensus(settled)
+        desk.take_consensus(consensus)
         return lambda: None
 
     desk.submit(take).result()
@@ -169,7 +169,7 @@ def _taken_over(desk: Desk, learner: Learner) -> Finish:
     return lambda: None
 
 
-def _note(desk: Desk, found: Assessment) -> None:
+def _log_assessment(desk: Desk, found: Assessment) -> None:
     """Write the accuracy estimate to the log, if it has changed."""
 
     def write() -> Finish:
@@ -197,7 +197,7 @@ def compiling(size: int, strategy: str, exact: bool = True, n_logits: int = 0) -
         begin.wait()
         try:
             compile_loops(size, strategy, exact, n_logits, left.is_set)
-        except Exception:  # then the first label takes longer
+        except Exception:  # only the first label takes longer
             if not left.is_set():
                 log.exception("compiling ahead failed")
         finally:

@@ -107,8 +107,8 @@ class Rows:
         return Refused(
             503,
             "features_gone",
-            f"nothing is saved: the file of the features was cut off, it had {self._size:,} bytes; stop, put "
-            "it back as it was, and start again. All acknowledged answers are in the log",
+            f"nothing is saved: the feature file was cut off, it had {self._size:,} bytes; stop the server, "
+            "restore the file, and start again. All acknowledged answers are in the log",
         )
 
     def add(self, ids: Sequence[str], features: np.ndarray) -> None:

@@ -206,7 +206,7 @@ def _(body: events.Generation, state: State, event: Event, item: int) -> None:
 @_apply.register
 def _(body: events.Suggested, state: State, event: Event, item: int) -> None:
     if any(number not in range(len(state.classes)) for number in {*body.classes, *body.over}):
-        raise EverylabelError("it suggests a class which never existed")
+        raise EverylabelError("it suggests a class that never existed")
     scores = body.scores or [None] * len(body.items)
     probs = body.probabilities or [None] * len(body.items)
     rows, over = zip(body.items, body.classes, scores, probs, strict=True), tuple(body.over)
@@ -365,7 +365,7 @@ def _(body: events.Promise, state: State, event: Event, item: int) -> None:
 
 
 def _grant_wish(state: State, among: int | None) -> None:
-    """Count one of the further checks that somebody asked for."""
+    """Count down the requested checks among items predicted as a class."""
     if among in state.wishes:
         state.wishes[among] -= 1
         if not state.wishes[among]:

@@ -113,7 +113,7 @@ class State:
         self.by_item: dict[int, list[Entry]] = {}  # the history of each item
         for entry in self.history.values():
             self.by_item.setdefault(entry.item, []).append(entry)
-        self._suggested: tuple[Any, tuple[Suggestions, ...]] = None, ()  # and their cache key
+        self._suggested: tuple[Any, tuple[Suggestions, ...]] = None, ()  # cached result, after its key
 
     @property
     def position(self) -> Any:
@@ -275,7 +275,7 @@ class State:
                 now = classes[each]
                 if now is not None:
                     probs[row, now] += p
-        empty = probs.sum(axis=1) <= 0.0  # all are 0, or of removed classes: the class alone is said
+        empty = probs.sum(axis=1) <= 0.0  # all are 0, or of removed classes: only the class counts
         probs[empty, numbers[empty]] = 1.0
         return Suggestions(source, items, numbers, scores, probs)
 
@@ -306,7 +306,7 @@ class State:
         return [check for check in self.checks.values() if check.item in self.labels]
 
     def foretold(self) -> dict[int, tuple[int, float]]:
-        """Return the guess (-1: of a removed class) and its probability before each item's first answer."""
+        """Return the guess (-1: a removed class) before each item's first answer, and its probability."""
         found = dict[int, tuple[int, float]]()
         for item, seq in self.first.items():
             body = self.history[seq].body
@@ -317,7 +317,7 @@ class State:
 
     @property
     def generation(self) -> events.Generation | None:
-        """The generation of features in use; None for the frozen encoder's."""
+        """The fine-tuned generation of features in use; None if the original encoder's are."""
         if self.settings["network"] == "frozen":
             return None
         return next((each for each in reversed(self.generations) if each.trusted), None)
@@ -368,7 +368,7 @@ class State:
 
 
 def ruled_out(entries: Iterable[Entry], book: ClassBook, person: str | None = None) -> frozenset[int]:
-    """Return the classes that the given answers of all people (or of one person) rule out.
+    """Return the classes that these answers of all people (or of one person) rule out.
 
     A later label by the same person replaces the classes that they ruled out. A class into which others were
     merged is ruled out only if all of them are.

@@ -76,7 +76,7 @@ class ClassBook:
             return found
         if found is not None and found in self.removed:
             name = self.names[found]
-            raise Refused(422, "unknown_class", f"class {name!r} was removed; expected one that is there")
+            raise Refused(422, "unknown_class", f"class {name!r} was removed; expected a current class")
         if len(self.order) < len(self.names):
             expected = f"one of {', '.join(map(str, self.present))} or a class's name"
         else:
@@ -87,10 +87,10 @@ class ClassBook:
         raise Refused(422, "unknown_class", f"class is {value!r:.80}; expected {expected}")
 
     def like(self, name: str, but: int | None = None) -> str | None:
-        """Return the name of another class that differs only in case, spaces, hyphens or underscores."""
-        plain = _plain(name)
+        """Return a class name (not of class `but`) equal up to case, spaces, hyphens and underscores."""
+        plain = _normalised(name)
         others = (self.names[number] for number in self.order if number != but)
-        return next((other for other in others if _plain(other) == plain), None)
+        return next((other for other in others if _normalised(other) == plain), None)
 
     def now(self, number: int) -> int | None:
         """Return the class that now has this class's labels: itself, another, or None."""
@@ -142,7 +142,7 @@ class ClassBook:
         return replace(self, names=[*self.names, *later.names[n:]], removed={**self.removed, **gone})
 
 
-def _plain(name: str) -> str:
+def _normalised(name: str) -> str:
     """Return a name without case, hyphens, underscores and repeated spaces, for comparison."""
     return " ".join(name.replace("_", " ").replace("-", " ").casefold().split())
 
@@ -327,7 +327,7 @@ class Lease(NamedTuple):
     item: int
     reason: str
     at: float
-    by: str = ""  # the strategy that actually chose it
+    by: str = ""  # the strategy that chose it, which may stand in for the one in the settings
 
 
 class Answer(NamedTuple):
@@ -360,12 +360,12 @@ class Check(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """The class that a source that is not fully trusted suggests for one item."""
+    """A class suggested for one item by a source that is not fully trusted."""
 
     class_: int
     score: float | None = None  # probability of the class by the source
-    over: tuple[int, ...] = ()  # classes that the source gave a probability,
-    probs: tuple[float, ...] = ()  # and the probability of each
+    over: tuple[int, ...] = ()  # classes that the source gave a probability
+    probs: tuple[float, ...] = ()  # probability of each class in `over`
 
 
 def most_probable(probabilities: Mapping[str, float]) -> tuple[str, float]:
