@@ -72,6 +72,23 @@ def test_an_answer_about_some_classes_leaves_the_others() -> None:
     assert decode(encode(made)).labels == made.labels
 
 
+def test_a_reply_names_the_classes_that_an_answer_rules_out(tmp_path: Path) -> None:
+    with service(tmp_path / "log", CLASSES, check_every=0, **MULTI) as made:
+        item = made.next("ann").result()["next"]["item"]["id"]
+        made.label_set("ann", item, [], [1]).result()
+        made.label_set("ben", item, [1], []).result()
+        (dispute,) = made.views.disputed(9).result()
+        assert (dispute["label"], dispute["absent"]) == ([1], [])
+        answers = [(each["person"], each["class"], each["absent"]) for each in dispute["answers"]]
+        assert answers == [("ann", [], [1]), ("ben", [1], [])]
+        made.undo("ben").result()
+        known = made.views.item(item).result()
+        assert (known["label"], known["absent"]) == ([], [1])
+        points = made.views.points(300, 300)
+        at = points["idx"].tolist().index(made.state.position[item])
+        assert (points["label"][at], points["absent"][at]) == ([], [1])
+
+
 def test_merging_and_removing_classes_changes_sets_and_restoring_brings_them_back() -> None:
     made = state(("me", said(0, [0])), ("me", said(1, [1])), ("me", said(2, [], [0])))
 

@@ -27,7 +27,15 @@ from everylabel.labelling.quality.accuracy import FEWEST
 from everylabel.labelling.quality.certificate import standing
 from everylabel.labelling.sources.reliability import accuracy as accuracy_of
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import CANNOT_TELL, Answer, ClassSet, change_in_words, in_reply, pooled
+from everylabel.labelling.state.types import (
+    CANNOT_TELL,
+    Answer,
+    ClassSet,
+    absent_in_reply,
+    change_in_words,
+    in_reply,
+    pooled,
+)
 from everylabel.log.events import Answered, Assessed, Label, MultiLabel, Not, Promise, Skip
 
 SECONDS_AN_ITEM = 0.02  # duration of fine-tuning, for the estimate that people see
@@ -340,8 +348,14 @@ def people(state: State, person: str) -> dict[str, Any]:
 def disputed(state: State, limit: int) -> list[dict[str, Any]]:
     """Return the items with tied votes, the latest first, with each person's answer."""
     return [
-        {"item": state.ids[item], "label": in_reply(state.label_of(item)), "answers": answers_to(state, item)}
+        {
+            "item": state.ids[item],
+            "label": in_reply(label),
+            **absent_in_reply(label),
+            "answers": answers_to(state, item),
+        }
         for item in islice(reversed(state.disputed), limit)
+        for label in (state.label_of(item),)
     ]
 
 
@@ -353,7 +367,11 @@ def answers_to(state: State, item: int) -> list[dict[str, Any]]:
 def listed_answers(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """Return each person's answer as a reply; None is "cannot tell"."""
     return [
-        {"person": answer.person, "class": None if answer.value == CANNOT_TELL else in_reply(answer.value)}
+        {
+            "person": answer.person,
+            "class": None if answer.value == CANNOT_TELL else in_reply(answer.value),
+            **absent_in_reply(answer.value),
+        }
         for answer in answers
     ]
 

@@ -27,6 +27,7 @@ from everylabel.labelling.state.types import (
     Lease,
     Refused,
     Value,
+    absent_in_reply,
     in_reply,
 )
 from everylabel.log.events import Answered, Event, Not, Skip
@@ -253,6 +254,7 @@ class Views:
             "idx": idx,
             "guess": [guess if knows and i not in checks else None for i, guess in pairs],
             "label": [in_reply(labels.get(int(i))) for i in idx],
+            "absent": [absent_in_reply(labels.get(int(i))).get("absent") for i in idx],
         }
 
     def look(self) -> Look:
@@ -330,10 +332,11 @@ class Views:
 
         def look() -> Reply:
             i = self.position(item)
-            state = self._state(i)
+            known = self._state(i)
+            del known["guess"]
             probs = None if i in self._checks() else self._probabilities(i)
-            return {"item": self.show(item), "state": state["state"], "label": state["label"],
-                    "probabilities": probs, "answers": progress.answers_to(self.state, i)}  # fmt: skip
+            answers = progress.answers_to(self.state, i)
+            return {"item": self.show(item), **known, "probabilities": probs, "answers": answers}
 
         return self.desk.read(look)
 
@@ -474,7 +477,8 @@ class Views:
         known = "cannot_tell" if i in self.state.answers else "out" if i in self.state.holder else "free"
         hidden = i in self._checks() or not self._knows()
         guess = None if hidden else self.guessed_classes(i) if self.state.multi_label else self.guess(i)[0]
-        return {"state": "labelled" if label is not None else known, "label": in_reply(label), "guess": guess}
+        where = "labelled" if label is not None else known
+        return {"state": where, "label": in_reply(label), **absent_in_reply(label), "guess": guess}
 
     def guessed_classes(self, i: int) -> list[int]:
         """Return the predicted classes of one item of a multi-label project."""

@@ -155,8 +155,10 @@ def test_yes_or_no_asks_one_class_and_saves_a_partial_answer(page: Page, several
     event = several.get("/api/history?person=yesno&limit=1")["events"][0]
     assert (event["item"], event["class_name"], event["absent"]) == (item, [], [asked])
     assert page.text("#live").startswith(f"Saved: not {asked}")
-    page.until(lambda: "1 partly answered" in page.text("#speed"))  # a no is no label yet
+    page.until(lambda: "1 of them partly" in page.text("#speed"))
     assert several.get("/api/progress")["partial"] == 1
+    assert several.get(f"/api/items/{item}")["absent"] == [CLASSES.index(asked)]
+    assert _note(page, item) == f"partly answered: not {asked}"  # not: none of these
     while not page.find("#proposal").is_displayed():
         page.answer(ENTER)
     assert "your yes or no to this question" in page.text("#reason")
@@ -194,6 +196,17 @@ def test_search_adds_a_class_to_items_and_takes_it_off(page: Page, several: Serv
     page.open("bulk")
     assert _in_bulk(page, several, off=False) == [[2], [2]]
     assert _in_bulk(page, several, off=True) == [[], []]
+
+
+def _note(page: Page, item: str) -> str:
+    """Return the words beside an item that a search finds."""
+    page.dialog("/")
+    page.find("#search-box").send_keys(f"note {item}")
+    row = f'dialog .result[data-item="{item}"]'
+    page.until(lambda: page.all(row))
+    note = page.text(f"{row} .result-note")
+    page.close()
+    return note
 
 
 def _in_bulk(page: Page, server: Server, *, off: bool) -> list[list[int] | None]:
@@ -249,4 +262,7 @@ def test_a_new_class_says_that_earlier_items_are_partly_answered(page: Page, sev
     page.until(
         lambda: f"{n} labelled items are unanswered for it, and so partly answered" in page.text("body")
     )
-    page.until(lambda: f"{n} partly answered" in page.text("#speed"))
+    page.until(lambda: f"{n} of them partly" in page.text("#speed"))
+    assert page.text("#labelled") == str(n)  # as many as before
+    assert page.text("#left").startswith("answered, ")
+    assert _note(page, "0") == "partly answered: sport; not politics, money"

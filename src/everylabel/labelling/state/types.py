@@ -282,6 +282,11 @@ def in_reply(value: Value | None) -> Any:
     return list(value.present) if isinstance(value, ClassSet) else value
 
 
+def absent_in_reply(value: Value | None) -> dict[str, list[int]]:
+    """Return the field `absent` of a reply: classes that a set of classes rules out; no field otherwise."""
+    return {"absent": list(value.absent)} if isinstance(value, ClassSet) else {}
+
+
 def votes(values: Iterable[Value]) -> dict[int, list[int]]:
     """Return the votes on each class of a multi-label project: 1 is yes, 0 is no."""
     found: dict[int, list[int]] = {}

@@ -4,7 +4,7 @@ import { arrowKeys, closeDialog, showDialog } from "./dialogs.js";
 import { make, plural, setText, settle } from "./dom.js";
 import { itemRow, result } from "./results.js";
 import { openSeveral } from "./several.js";
-import { className, shownName, state } from "./state.js";
+import { className, labelName, shownName, state } from "./state.js";
 
 const PAGE = 50;
 const FOUND = 100;
@@ -90,9 +90,9 @@ function eventRow(event) {
 }
 
 function disputeRow(dispute) {
-  const { item, label, answers } = dispute;
-  const said = answers.map((each) => `${each.person}: ${each.class === null ? "cannot tell" : className(each.class)}`);
-  const answer = make("span", { className: "answer", dir: "auto" }, className(label));
+  const { item, label, absent, answers } = dispute;
+  const said = answers.map((each) => `${each.person}: ${each.class === null ? "cannot tell" : labelName(each.class, each.absent)}`);
+  const answer = make("span", { className: "answer", dir: "auto" }, labelName(label, absent));
   const about = make("span", { className: "meta", dir: "auto" }, said.join(" · "));
   return result(item, dispute, make("span", { className: "result-note" }, answer, about));
 }

@@ -5,7 +5,7 @@ import { closeDialog, showDialog } from "./dialogs.js";
 import { count, make, settle, toast } from "./dom.js";
 import { itemNote } from "./results.js";
 import { openSeveral } from "./several.js";
-import { classColour, shownName, state } from "./state.js";
+import { classColour, isPartial, shownName, state } from "./state.js";
 
 const MARGIN = 18;
 const REACH = 14; // pixels around a point that still select it
@@ -45,6 +45,13 @@ class Scatter {
     return [x * this.zoom + this.shiftX, y * this.zoom + this.shiftY];
   }
 
+  /** The colour of a labelled item; answers that only rule classes out leave it to the guess. */
+  colourOf(i) {
+    const { label, absent, guess } = this.data;
+    const open = isPartial(label[i], absent[i]) && !label[i].length;
+    return classColour(open ? guess[i] : label[i]);
+  }
+
   draw() {
     const { canvas, data } = this;
     const scale = devicePixelRatio || 1;
@@ -58,7 +65,7 @@ class Scatter {
     pen.globalAlpha = 0.55;
     for (let i = 0; i < data.ids.length; i += 1) if (data.label[i] === null) this.dot(pen, i, size, classColour(data.guess[i]));
     pen.globalAlpha = 1;
-    for (let i = 0; i < data.ids.length; i += 1) if (data.label[i] !== null) this.dot(pen, i, size + 2, classColour(data.label[i]), ink);
+    for (let i = 0; i < data.ids.length; i += 1) if (data.label[i] !== null) this.dot(pen, i, size + 2, this.colourOf(i), ink);
     for (const i of this.chosen) this.dot(pen, i, size + 4, null, ink);
     if (this.lasso) {
       pen.beginPath();
@@ -216,7 +223,7 @@ class Scatter {
     if (!this.known.has(id)) this.known.set(id, get(`/api/items/${encodeURIComponent(id)}`).catch(() => null));
     const found = await this.known.get(id);
     if (index !== this.active) return;
-    card.replaceChildren(...cardContents(found, data.label[index], data.guess[index]));
+    card.replaceChildren(...cardContents(found, data.label[index], data.absent[index], data.guess[index]));
     card.hidden = false;
     const [x, y] = this.place(index);
     card.style.left = `${Math.max(8, Math.min(x + 16, this.canvas.clientWidth - card.offsetWidth - 8))}px`;
@@ -224,13 +231,13 @@ class Scatter {
   }
 }
 
-function cardContents(found, label, guess) {
+function cardContents(found, label, absent, guess) {
   const parts = [];
   const item = found?.item;
   if (item?.image) parts.push(make("img", { src: item.image, alt: "", className: item.pixelated ? "pixelated" : "" }));
   if (item) parts.push(make("p", { dir: "auto" }, item.text ? item.text.slice(0, 180) : `Item ${item.name}`));
   const where = found?.state ?? (label === null ? "free" : "labelled");
-  parts.push(make("p", { className: "meta", dir: "auto" }, itemNote({ id: item?.id, state: where, label: found?.label ?? label, guess })));
+  parts.push(make("p", { className: "meta", dir: "auto" }, itemNote({ id: item?.id, state: where, label: found?.label ?? label, absent: found?.absent ?? absent, guess })));
   return parts;
 }
 

@@ -1,7 +1,7 @@
 // A sentence about other people's answers to an item while this person was looking at it.
-import { className, state } from "./state.js";
+import { labelName, state } from "./state.js";
 
-const saying = ({ person, class: number }) => (number === null ? `${person} could not tell` : `${person} said ${className(number)}`);
+const saying = ({ person, class: number, absent }) => (number === null ? `${person} could not tell` : `${person} said ${labelName(number, absent)}`);
 
 const alike = (a, b) => JSON.stringify(Array.isArray(a) ? [...a].sort() : a) === JSON.stringify(Array.isArray(b) ? [...b].sort() : b);
 
@@ -16,7 +16,7 @@ export function meanwhileText(said, number) {
     parts.push(`${others.map(saying).join(", ")} meanwhile${same ? ", too." : `; ${kept}.`}`);
   }
   if (own && !alike(own.class, number)) {
-    const before = own.class === null ? "cannot tell" : className(own.class);
+    const before = own.class === null ? "cannot tell" : labelName(own.class, own.absent);
     parts.push(`In another window this was answered as ${state.person} meanwhile: ${before}. Your answer now replaces it; u takes it back.`);
   }
   return parts.join(" ");

@@ -2,9 +2,9 @@
 import { get } from "./api.js";
 import { arrowKeys, showDialog } from "./dialogs.js";
 import { count, make, percent, plural, setText } from "./dom.js";
-import { itemNote, result } from "./results.js";
+import { itemNote, labelNote, result } from "./results.js";
 import { openSeveral } from "./several.js";
-import { className, state } from "./state.js";
+import { className, labelName, state } from "./state.js";
 
 const SHOWN = 100;
 let remembered = ""; // the class chosen last
@@ -17,8 +17,8 @@ function parameters(of) {
 function queueRow(item, name) {
   const notes = [];
   if (name === "suspect") {
-    notes.push(`labelled ${className(item.label)}; the model says ${className(item.predicted_label)}. Wrong with a probability of ${percent(item.score)}`);
-    for (const other of item.otherwise) notes.push(`alike, but ${className(other.label)}: ${(other.text ?? other.name).slice(0, 80)}`);
+    notes.push(`${labelNote(item)}; the model says ${labelName(item.predicted_label, item.predicted_absent)}. Wrong with a probability of ${percent(item.score)}`);
+    for (const other of item.otherwise) notes.push(`alike, but ${labelName(other.label, other.absent)}: ${(other.text ?? other.name).slice(0, 80)}`);
   } else {
     notes.push(itemNote(item));
     if (item.score !== null && !state.hideProbabilities) notes.push(name === "like" ? `${percent(item.score)} alike` : percent(item.score));

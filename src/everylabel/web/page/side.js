@@ -13,21 +13,22 @@ const FOLDED = 12; // classes in the table unless all are requested
 const SHORT = 8; // characters; if all names are this short, the bars stand beside them
 
 function drawCounts(progress) {
-  const whole = progress.labelled - (progress.partial ?? 0); // a yes or a no is no label yet
-  setText(byId("labelled"), count(whole));
-  setText(byId("left"), `${whole === 1 ? "label" : "labels"}, ${count(progress.left)} left`);
+  const { labelled } = progress; // in a multi-label project, all items with an answer about some class
+  const word = state.multiLabel ? "answered" : labelled === 1 ? "label" : "labels";
+  setText(byId("labelled"), count(labelled));
+  setText(byId("left"), `${word}, ${count(progress.left)} left`);
   const done = progress.items ? 1 - progress.left / progress.items : 0;
   byId("meter").style.transform = `scaleX(${done})`;
   const parts = [];
   if (progress.per_minute !== null) parts.push(`${progress.per_minute.toFixed(progress.per_minute < 10 ? 1 : 0)} a minute`);
   if (progress.update_ms !== null) parts.push(`learned in ${milliseconds(progress.update_ms)}`);
-  if (progress.partial) parts.push(`${count(progress.partial)} partly answered`);
+  if (progress.partial) parts.push(`${count(progress.partial)} of them partly`);
   if (progress.per_item !== null) parts.push(`${progress.per_item.toFixed(1)} classes an item`);
   if (progress.cannot_tell) parts.push(`${count(progress.cannot_tell)} “cannot tell”`);
   setText(byId("speed"), parts.join(" · "));
   const [figure, beside] = accuracyFigures(progress.accuracy);
   const accuracy = progress.accuracy.estimate === null ? "" : ` · ${state.multiLabel ? "F1" : "accuracy"} ${figure}${beside && ` (${beside})`}`;
-  setText(byId("side-summary"), `${plural(whole, "label")}, ${count(progress.left)} left${accuracy}`);
+  setText(byId("side-summary"), `${count(labelled)} ${word}, ${count(progress.left)} left${accuracy}`);
 }
 
 const NEWS = 10_000; // milliseconds for which "all items loaded" stays

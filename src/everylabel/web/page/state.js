@@ -110,5 +110,20 @@ export const className = (number) => (Array.isArray(number) ? number.map(classNa
 
 const oneName = (number) => (number === NONE ? "none of these" : classOf(number) ? shownName(classOf(number).name) : `class ${number}`);
 
+const FEW = 3; // classes that a note about a partial answer names
+
+/** Whether a multi-label answer leaves classes unanswered. */
+export const isPartial = (label, absent) => Array.isArray(absent) && label.length + absent.length < state.classes.length;
+
+/** A label in words; if it covers some classes only, also the classes that it rules out or leaves open. */
+export function labelName(label, absent) {
+  if (!isPartial(label, absent)) return className(label);
+  const open = state.classes.filter(({ id }) => !label.includes(id) && !absent.includes(id));
+  if (absent.length > FEW && open.length <= FEW) return `${className(label)}; ${className(open.map(({ id }) => id))} unanswered`;
+  const more = absent.length > FEW ? ` and ${absent.length - FEW} more` : "";
+  const not = absent.length ? `not ${className(absent.slice(0, FEW))}${more}` : "";
+  return [label.length ? className(label) : "", not].filter(Boolean).join("; ");
+}
+
 /** A class's colour in the map and the table: its own, or the default for its number. */
 export const classColour = (number) => (Array.isArray(number) ? classColour(number[0] ?? NONE) : classOf(number)?.colour || colour(number));

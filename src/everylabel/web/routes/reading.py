@@ -29,7 +29,7 @@ from everylabel.labelling.queues import (
     missing,
     queue,
 )
-from everylabel.labelling.state.types import Refused, in_reply
+from everylabel.labelling.state.types import Refused, absent_in_reply, in_reply
 from everylabel.labelling.views import Views
 from everylabel.web.access import LOOKS
 from everylabel.web.bodies import Anybody, Id, Person, ShownBody, problems
@@ -180,7 +180,10 @@ def queues(views: Views, shown: Shown) -> APIRouter:
     def otherwise(look: Look, item: int) -> list[dict[str, Any]]:
         """Return the most similar items that have another label."""
         alike = ((views.desk.ids[i], look.labels[i]) for i in labelled_otherwise(look, item))
-        return [{"id": other, "label": label, **seen(other)} for other, label in alike]
+        return [
+            {"id": other, "label": in_reply(label), **absent_in_reply(label), **seen(other)}
+            for other, label in alike
+        ]
 
     @router.get("", responses=problems(404))
     async def every(
@@ -258,7 +261,9 @@ def _ranked(look: Look, found: Found) -> dict[str, Any]:
     out = look.left_out.get(found.item)
     score = None if found.score is None else round(found.score, 6)
     guess = None if out is None else in_reply(out.guess)
-    return {"score": score, "predicted_label": guess, "doubt": guess}  # doubt: its name up to version 0.2
+    absent = {} if out is None else {f"predicted_{name}": v for name, v in absent_in_reply(out.guess).items()}
+    # doubt: the name of predicted_label up to version 0.2
+    return {"score": score, "predicted_label": guess, "doubt": guess, **absent}
 
 
 def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
