@@ -4,7 +4,8 @@ Macro F1 on test items after 100 to 800 labelled items, in batches of 50 to 200:
 strategy and others with our model, and one-vs-rest logistic regression of scikit-learn that picks by its own
 margin. All decide by thresholds that maximise expected F1 over the pool. Besides: the time of an update
 against that with one class per item, and probabilities after exact updates against one-vs-rest logistic
-regression with the same prior. Draws are kept in --cache, so a stopped run continues.
+regression with the same prior; and how often the intervals of precision, recall and F1 by class, from random
+checks, hold the figures of the unlabelled items. Draws are kept in --cache, so a stopped run continues.
 GoEmotions is only reported; pairs of Clinc-150 intents (the mean of two vectors) and of digits are for
 development.
 """
@@ -29,13 +30,16 @@ from benchmarks.results import cache_record, write
 from benchmarks.serving import WARM_UP, data, quantiles, worked
 from benchmarks.serving_large import start, stop
 from benchmarks.timing import report, seconds
+from everylabel.labelling.quality.multi_label import set_figures
 from everylabel.models.scaling import fit_pool_scaling, suited_precision
+from everylabel.models.thresholds import left_out
 
 BUDGETS = (100, 200, 400, 800)
 TOTALS = (50, 100, 150, 200, 300, 400, 600, 800)  # labelled items after each batch
 POOL, TEST = 4000, 1000
 RIVAL = "one-vs-rest, margin"
 ARMS = ("herding", "random", "class_wise", "label cardinality", "max loss", RIVAL)
+CHOSEN, CHECKS = 200, 200  # items that a strategy chose and random checks, for the intervals
 INTENTS = 30
 KEPT = np.random.default_rng(7).permutation(150)[:INTENTS]  # intents of Clinc-150
 NAMED = {
@@ -161,13 +165,47 @@ def run(names: list[str], folder: Path, seeds: int, cache: Path) -> None:
         missing = [arm for arm in ARMS if not _cell(cache, name, arm, seed).exists()]
         if not missing:
             continue
-        data = SETS[name](folder, np.random.default_rng(seed))
-        scaling = fit_pool_scaling(data.x)
-        x, x_test = (scaling(part).astype(np.float32) for part in (data.x, data.x_test))
-        data = data._replace(x=x, x_test=x_test)
+        data = scaled(name, folder, seed)
         for arm in missing:
             found = rival(data, seed) if arm == RIVAL else ours(data, arm, seed)
             _cell(cache, name, arm, seed).write_text(json.dumps(found))
+
+
+def scaled(name: str, folder: Path, seed: int) -> Data:
+    """Return a draw of a set, scaled as on the page."""
+    data = SETS[name](folder, np.random.default_rng(seed))
+    scaling = fit_pool_scaling(data.x)
+    x, x_test = (scaling(part).astype(np.float32) for part in (data.x, data.x_test))
+    return data._replace(x=x, x_test=x_test)
+
+
+def intervals(name: str, folder: Path, seeds: int) -> list[dict[str, Any]]:
+    """Return how often the intervals by class hold the figures of the unlabelled items."""
+    held: dict[str, list[bool]] = {"precision": [], "recall": [], "f1": []}
+    for seed in range(seeds):
+        data, rng = scaled(name, folder, seed), np.random.default_rng(seed)
+        k = data.y.shape[1]
+        prior, classes = suited_precision(k), range(k)
+        empty = el.laplace(np.zeros((data.x.shape[1] + 1, k)), data.x[:0].astype(float), "bernoulli", prior)
+        chosen = el.select(el.Pool(data.x, empty), "herding", CHOSEN, rng)
+        checks = rng.choice(np.setdiff1d(np.arange(len(data.x)), chosen), CHECKS, replace=False)
+        labelled = np.r_[checks, chosen]
+        x, y = data.x[labelled].astype(float), data.y[labelled]
+        posterior = el.laplace(el.fit_map(x, y, k, prior), x, "bernoulli", prior, labels=y)
+        probs = el.predict_proba(posterior, data.x.astype(float), "mean")
+        limits, rest = el.thresholds(probs), np.setdiff1d(np.arange(len(data.x)), labelled)
+        said = left_out(posterior)[0][:CHECKS] >= limits
+        told = set_figures(y[:CHECKS], said, np.ones(CHECKS), classes)["classes"]
+        true = set_figures(data.y[rest], probs[rest] >= limits, np.ones(len(rest)), classes)["classes"]
+        for one, is_so in zip(told, true, strict=True):
+            for figure, found in held.items():
+                if one[figure] is not None and is_so[figure] is not None:
+                    found.append(one[figure]["low"] <= is_so[figure]["estimate"] <= one[figure]["high"])
+    return [
+        {"set": name, "figure": figure, "intervals": len(found), "repetitions": seeds,
+         "hold": round(float(np.mean(found)), 4) if found else None}
+        for figure, found in held.items()
+    ]  # fmt: skip
 
 
 def _cell(cache: Path, name: str, arm: str, seed: int) -> Path:
@@ -341,6 +379,7 @@ def main() -> None:
         "update_ratio": update_ratio(),
         "exact": {"largest difference to one-vs-rest logistic regression": exactness(given.data)},
         "names": [row for name in NAMED for row in class_names(name, given.data, min(given.seeds, 3))],
+        "intervals": [row for name in SETS for row in intervals(name, given.data, given.seeds)],
         "curves": [row for name in SETS for row in curves(name, given.cache, given.seeds)],
     }
     found = before | parts
