@@ -12,7 +12,7 @@ from everylabel.core.arrays import softmax
 from everylabel.labelling import auto_label
 from everylabel.labelling.auto_label import Finishing
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model import learner
+from everylabel.labelling.model import learner, retrainer
 from everylabel.labelling.model.retrainer import Retrainer, retrain
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import train
@@ -20,7 +20,18 @@ from everylabel.labelling.service import Service, label_many
 from everylabel.labelling.snapshot import Snapshots, digest
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
-from tests.labelling.desks import CLASSES, FEATURES, IDS, N, fingerprint, label, probabilities, service, truth
+from tests.labelling.desks import (
+    CLASSES,
+    FEATURES,
+    IDS,
+    N,
+    fingerprint,
+    label,
+    probabilities,
+    service,
+    truth,
+    until,
+)
 
 PEOPLE = ("anna", "ben", "me")
 
@@ -207,6 +218,32 @@ def test_a_snapshot_is_taken_up_where_the_log_went_on(tmp_path: Path) -> None:
     with cached(folder) as made:
         assert state_of(made) == state
         agree(probabilities(made), from_scratch(made))
+
+
+def test_after_a_pause_the_figures_are_those_that_a_restart_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrainer, "PAUSE", 0.1)
+
+    def figures(made: Service) -> Any:
+        shown = made.views.progress("me")
+        for name in ("update_ms", "select_ms", "people"):  # of this process
+            del shown[name]
+        return shown, made.views.figures_by_class().result(), fingerprint(made)
+
+    with service(tmp_path / "log", check_every=4) as made:
+        background = Retrainer(made.desk)
+        label(made, 32)
+        until(lambda: bool(made.state.assessed) and made.state.assessed[-1].labels == 32)
+        label(made, 1)  # not the tenth since the last training
+        until(lambda: made.state.assessed[-1].labels == 33)
+        background.close()
+        before = figures(made)
+    with service(tmp_path / "log") as made:
+        background = Retrainer(made.desk)
+        until(lambda: made.desk.assessment is not None)
+        background.close()
+        assert figures(made) == before
 
 
 def test_training_in_the_background_loses_no_label(tmp_path: Path) -> None:

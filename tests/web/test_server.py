@@ -28,6 +28,7 @@ from everylabel.web.server import (
     check_free,
     free_port,
     opened_server,
+    rare_collections,
     serve,
     server_config,
 )
@@ -76,6 +77,13 @@ def test_threads_are_given_back_when_the_server_stops(
             assert limits() == {2}
         assert os.environ.get("OMP_NUM_THREADS") == before
     assert while_serving == [("1", {1})] * 2
+
+
+def test_the_garbage_collector_skips_all_that_was_loaded_before_the_server_runs() -> None:
+    before = gc.get_freeze_count()
+    with rare_collections():
+        assert gc.get_freeze_count() > before + 10_000
+    assert gc.get_freeze_count() == before
 
 
 def test_behind_a_proxy_a_token_is_asked_for(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gc
 import os
 import signal
 import socket
@@ -68,7 +69,7 @@ def serve(
     `note` receives messages for the user: a changed source, imported labels. `progress` receives the number
     of embedded items and their total while embedding continues in the background.
     """
-    with one_thread(), opened_server(project, options, ready, note, progress) as opened:
+    with one_thread(), opened_server(project, options, ready, note, progress) as opened, rare_collections():
         opened.server.run(sockets=[opened.bound])
 
 
@@ -188,6 +189,21 @@ def one_thread() -> Iterator[None]:
             os.environ.pop(name, None)
         else:
             os.environ[name] = before
+
+
+@contextlib.contextmanager
+def rare_collections() -> Iterator[None]:
+    """Keep the garbage collector from visiting all that was loaded before, until the block is left.
+
+    A full collection stops all threads: with the 120,000 objects of a started server it took 80 ms, and a
+    person who labelled waited for it.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextlib.contextmanager

@@ -37,6 +37,7 @@ REST = 4.0  # rest this many times as long as training computed: use at most a f
 WAIT = 0.2  # seconds until the next look whether training is due
 EARLY, EARLY_UP_TO = 2, 40  # label changes between trainings while there are few labels and class names teach
 EVERY = 10  # label changes between trainings if each label is learned exactly anyway
+PAUSE = 5.0  # seconds without a label change after which the figures are brought up to date all the same
 SAVE_EVERY = 10_000  # events between snapshots while the server runs
 WIDTH = 8  # features of the small pool that is compiled on
 
@@ -49,6 +50,7 @@ class Retrainer:
         self._stopped = threading.Event()
         self._saved = desk.state.seq
         self._seen: tuple[int, int] = -1, 0  # label changes and checks at the last training
+        self._last = -1, 0.0  # label changes, and when their number was first seen
         self._thread = threading.Thread(target=self._work, name="retrain", daemon=True)
         self._thread.start()
 
@@ -89,9 +91,14 @@ class Retrainer:
             log.warning("the snapshot could not be saved: %s", error)
 
     def _is_due(self) -> bool:
-        """Return whether to train now: after one label, or after several if each is learned exactly."""
+        """Return whether to train now: after one label, or after several if each is learned exactly.
+
+        After a pause one label is enough: the figures are then those that a restart would show.
+        """
         state, learner = self.desk.state, self.desk.learner
         changes, checks = self._seen
+        if state.n_changes != self._last[0]:
+            self._last = state.n_changes, time.monotonic()
         if learner.deferred or self.desk.rows.scale_is_stale(learner.scaled_on, len(self.desk.ids)):
             return True
         names = self.desk.names.vectors(state)
@@ -99,7 +106,8 @@ class Retrainer:
             return True
         early = bool(names) and len(state.labels) < EARLY_UP_TO
         every = (EARLY if early else EVERY) if learner.exact else 1
-        return changes < 0 or state.n_changes - changes >= every
+        paused = state.n_changes > changes and time.monotonic() - self._last[1] >= PAUSE
+        return changes < 0 or paused or state.n_changes - changes >= every
 
 
 def retrain(desk: Desk) -> None:
