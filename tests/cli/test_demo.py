@@ -7,11 +7,13 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.experiments import selecting
+from everylabel.experiments.reporting import report
 
 
 def test_demo_shows_both_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selecting, "CYCLES", 2)
     monkeypatch.setattr(selecting, "BATCHES", 50)
+    monkeypatch.setattr(report, "as_png", lambda figure: b"a picture")  # tests of reports draw them
     out = tmp_path / "new"
     arguments = ["demo", "--reps", "1", "--jobs", "1", "--out", str(out)]
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.network import NetworkTrainer
 from tests.models.tiny import some_texts, tiny_bert
 
 pytest.importorskip("sentence_transformers", reason="needs the extra everylabel[text]")
@@ -35,8 +34,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, bert: str) -> Path:
     lines = ["id,text", *(f"t{i},{text}" for i, text in enumerate(test_network.TEXTS))]
     path.write_text("\n".join(lines) + "\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(NetworkTrainer, "start", lambda self: None)
-        patch.setattr(NetworkTrainer, "recipe", test_network.QUICK)
+        test_network.by_hand(patch)
         with test_network.opened(path, bert) as service:
             test_network.label(service)
             test_network.trainer_of(service)._attempt()

@@ -13,6 +13,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
+from everylabel.models.finetuning import job
 from everylabel.projects import network
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.network import FOLDER, PART, NetworkTrainer, load_generation
@@ -22,8 +23,9 @@ from everylabel.web.server import opened_project
 from tests.models.tiny import some_texts, tiny_bert, tiny_vision
 
 pytest.importorskip("sentence_transformers", reason="needs the extra everylabel[text]")
-QUICK = {"steps": 60, "batch_size": 32, "learning_rate": 5e-3}
+QUICK = {"steps": 30, "batch_size": 32, "learning_rate": 5e-3}
 TEXTS, TRUTH = some_texts(160)
+IN_A_PROCESS = NetworkTrainer._run
 LABELLED = 100
 
 
@@ -48,9 +50,10 @@ def source(tmp_path: Path) -> Path:
 
 
 def by_hand(patch: pytest.MonkeyPatch) -> None:
-    """Attempts are made by the tests, not by the thread."""
+    """Attempts are made by the tests, not by the thread, and here: a process takes ten seconds to load."""
     patch.setattr(NetworkTrainer, "start", lambda self: None)
     patch.setattr(NetworkTrainer, "recipe", QUICK)
+    patch.setattr(NetworkTrainer, "_run", lambda self, part: job.run(part))
 
 
 @pytest.fixture(autouse=True)
@@ -182,6 +185,7 @@ def test_the_setting_goes_back_to_frozen_features_and_forth(tuned: Tuned, bert: 
 def test_a_killed_attempt_leaves_no_trace_but_a_message(
     source: Path, bert: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(NetworkTrainer, "_run", IN_A_PROCESS)
     folder = source.with_name("texts.csv.everylabel")
     with opened(source, bert) as service:
         label(service)
@@ -213,7 +217,8 @@ def test_a_text_that_changed_is_embedded_again_by_the_generation(tuned: Tuned, b
         assert 3 not in service.desk.read(service.desk.cross_fitted).result()
 
 
-def test_an_image_encoder_learns_behind_the_page(tmp_path: Path) -> None:
+def test_an_image_encoder_learns_behind_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NetworkTrainer, "_run", IN_A_PROCESS)
     image = pytest.importorskip("PIL.Image")
     transformers = pytest.importorskip("transformers")
     model = tmp_path / "model"
