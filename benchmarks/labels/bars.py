@@ -1,4 +1,4 @@
-"""Each bar with its figure and whether it is met."""
+"""Each goal with its figure and whether it is met."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,19 +8,20 @@ import numpy as np
 from benchmarks.labels.arms import MARGIN, OUR_ARMS, OURS, in_order, rivals_of
 from benchmarks.labels.figures import JUDGED, Curves, accuracies, difference, needed, regrets
 
+SHOWN = {"test": "test data", "left": "unlabelled rest", "both": "mean of both"}
 NAMED = ("trec6", "dbpedia14", "banking77", "clinc150")  # texts with several classes and real names
 
 
 def bars(curves: Curves, trusted: list[dict[str, Any]], tuned: list[dict[str, Any]]) -> list[list[str]]:
-    """Return each bar with its figure."""
+    """Return each goal with its figure and whether it is met."""
     rows = [*_needed_bars(curves), *_regret_bars(curves), *_rare_bars(curves)]
     lies = _lies(trusted)
     if lies:
         worst = min(lies, key=lambda each: each[1])
-        rows.append(["names that lie or say nothing: at most 1 point below none after 2 labels a class",
+        rows.append(["misleading class names: at most 1 point below none after 2 labels per class",
                      f"worst {worst[1]:+.1f} ({worst[0]})", _met(worst[1] >= -1.0)])  # fmt: skip
     if {"SetFit", "ours"} <= {row["arm"] for row in tuned}:
-        rows.append(["SetFit, same labels: ahead at each of 2, 4 and 8 a class, at a thousandth of the time",
+        rows.append(["SetFit, same labels: ahead at each of 2, 4, 8 per class, at a thousandth of the time",
                      *_ahead(tuned)])  # fmt: skip
     return rows
 
@@ -65,8 +66,8 @@ def _regret_bars(curves: Curves) -> list[list[str]]:
                 text += f": {', '.join(behind)}" if behind else ""
                 judged = all(each.error is not None for each in found.values())
                 met = _met(not behind and mean >= 0) if judged else "not judged: one repetition of some"
-                rows.append([f"{arm}, {what}: from 25 labels on never more than 1 point below the best rival "
-                             "(beyond 2 standard errors), mean at or above", text,
+                rows.append([f"{arm}, {SHOWN[what]}: from 25 labels on never more than 1 point below the "
+                             "best rival (beyond 2 standard errors), mean at or above", text,
                              met])  # fmt: skip
     return rows
 

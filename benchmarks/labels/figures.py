@@ -1,7 +1,7 @@
 """Figures of learning curves: labels needed for a rival's accuracy, regret to the best rival.
 
-Arms are compared on the repetitions that both have, paired; accuracies are on test data, on what is left of
-the pool, or the mean of both.
+Arms are compared on the repetitions that both have, paired; accuracies are on test data, on the unlabelled
+rest of the pool, or the mean of both.
 """
 
 from collections.abc import Iterable, Sequence
@@ -74,7 +74,7 @@ def _figure(point: dict[str, Any], what: str) -> float:
 
 
 def needed(curves: Curves, name: str, arm: str, rival: str, n: int, what: str = "both") -> float | None:
-    """Return how many labels an arm needs for what a rival has at n, by its mean curve; None if never."""
+    """Return the labels after which an arm's mean curve reaches a rival's accuracy at n; None if never."""
     seeds = curves.seeds(name, arm, rival)
     target = float(curves.values(name, rival, n, what, seeds).mean())
     stops, mean = curves.curve(name, arm, what, seeds)

@@ -17,22 +17,35 @@ from benchmarks.labels.trust import KINDS
 
 HEAD = """# What a label buys
 
-`make bench NAME=labels`. Accuracy is the mean of that on test data and on the rest of the pool (each is in
-`labels.json`). All arms of a repetition have the same pool of 2,000 (digits 1,200, dtd10 800) and the same
-truth. Differences are over the repetitions that both arms had. An arm had, at least and at most over sets:
-{repetitions}. Few repetitions make standard errors unsure themselves.
+`make bench NAME=labels` measures learning curves. Accuracy is the mean of the accuracies on test data and
+on the unlabelled rest of the pool (`labels.json` has both). In a repetition, all arms (ways to choose and
+to learn) have the same pool of 2,000 items (digits 1,200, dtd10 800) and the same true labels. Differences
+are paired by repetition; ± is two standard errors, which are rough themselves with so few repetitions.
+Repetitions: {repetitions}.
 
-- **page** is the labelling page's own loop with its defaults, label by label, a random check in ten among
-  them; **select** and **select, ask** are `el.select` in batches of 10 with training after each, without and
-  with updates between picks; **choice alone** is the default strategy on the features of the rivals, label by
-  label.
-- Rivals by our own code have features centred and scaled to norm 10, prior precision 1, no names: **margin**
-  is retrained after each label, the others after each batch of 10. Other libraries use logistic
+- **page** is the labelling page's own loop with its defaults, label by label, one in ten a random check;
+  **select** and **select, ask** are `el.select` in batches of 10 with retraining after each, without and
+  with updates between picks; **choice alone** is the default strategy on the features of the rivals, label
+  by label.
+- Rivals by our own code have features centred and scaled to norm 10, prior precision 1 and no class names.
+  **margin** is retrained after each label, the others after each batch of 10. Other libraries use logistic
   regression on the same features, in batches of 10. **version 0.1, page** is that version's own loop.
-- Developed on {developed}; the other sets were looked at only to report.
-- The best rival is the best of {rivals} after the fact, at each budget of each set: nobody could have chosen
-  it so. Rivals of one repetition are in the tables of curves only.
+- The page was developed on {developed}; the other sets were measured only for this report.
+- The best rival is the best of {rivals} in hindsight, at each budget of each set: a user could not have
+  chosen it. Rivals with one repetition are in the tables of curves only.
 """
+
+NEEDED = (
+    "Labels after which an arm reaches margin's accuracy at 100 and at 200 labels, and their share of these."
+)
+AGAINST = (
+    "The page's accuracy minus the best rival's, in points; bold: more than a point below, beyond two "
+    "standard errors."
+)
+RARE = "One class against the rest, at 5 % of the pool: positives labelled, and F1 on test data."
+NAMES = (
+    "Accuracy without class names, with true ones, with names shuffled among classes, and with mere codes."
+)
 
 
 def write(
@@ -42,21 +55,31 @@ def write(
     out: Path,
     made: results.Record,
 ) -> None:
-    """Write the report of what there is."""
+    """Write the report of all measured curves."""
     records = {results.WHOLE: made}
     rivals = rivals_of(curves)
     draws = Counter((row["set"], row["seed"]) for row in trusted)
     trusted = [row for row in trusted if draws[row["set"], row["seed"]] == len(KINDS)]  # whole ones
     text = [HEAD.format(developed=", ".join(sets.DEVELOPED_ON), rivals=len(rivals), repetitions=_had(curves))]
     text += [results.sentence(records), ""]
-    text += ["## The bars", "", *_table(["bar", "measured", "met"], bars(curves, trusted, tuned)), ""]
-    text += ["Label to next over HTTP is measured by `make bench NAME=serving` (`serving.json`).", ""]
-    text += ["## Labels needed", "", *needs(curves), ""]
-    text += ["## Against the best rival", "", *against(curves, OURS), ""]
-    text += ["## A class of 5 %", "", *rare(curves), ""]
-    text += ["## Names that lie or say nothing", "", *trust_table(trusted), ""]
-    text += ["## SetFit", "", *tuned_table(tuned), ""]
-    text += ["## Curves", "", "![Curves](labels.png)", ""]
+    text += ["## Goals", "", *_table(["goal", "measured", "met"], bars(curves, trusted, tuned)), ""]
+    text += [
+        "`make bench NAME=serving` measures the time from label to next item over HTTP (`serving.json`).",
+        "",
+    ]
+    text += ["## Labels needed", "", NEEDED, "", *needs(curves), ""]
+    text += ["## Against the best rival", "", AGAINST, "", *against(curves, OURS), ""]
+    text += ["## A class of 5 %", "", RARE, "", *rare(curves), ""]
+    text += ["## Misleading class names", "", NAMES, "", *trust_table(trusted), ""]
+    text += [
+        "## SetFit",
+        "",
+        "Test accuracy and processor time on the same labels, n runs.",
+        "",
+        *tuned_table(tuned),
+        "",
+    ]
+    text += ["## Curves", "", "Mean accuracy by the number of labels.", "", "![Curves](labels.png)", ""]
     for name in in_order(curves):
         text += [f"### {name}", "", *curve_table(curves, name), ""]
     (out / "labels.md").write_text("\n".join(text))
@@ -64,14 +87,15 @@ def write(
 
 
 def _had(curves: Curves) -> str:
-    """Return how many repetitions each arm had."""
+    """Return the number of repetitions of each arm, over all sets."""
     counts: dict[str, list[int]] = {}
     for name in curves.sets():
         for arm in curves.arms(name):
             counts.setdefault(arm, []).append(len(curves.seeds(name, arm)))
-    return ", ".join(
-        f"{arm} {min(some)} to {max(some)} ({len(some)} sets)" for arm, some in sorted(counts.items())
-    )
+    groups: dict[str, list[str]] = {}
+    for arm, some in sorted(counts.items()):
+        groups.setdefault(" to ".join(map(str, sorted({min(some), max(some)}))), []).append(arm)
+    return "; ".join(f"{n} of {' / '.join(arms)}" for n, arms in sorted(groups.items()))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -139,7 +163,7 @@ def trust_table(rows: list[dict[str, Any]]) -> list[str]:
             gain = 100 * (by[kind] - by["none"])
             line.append(f"{by[kind].mean():.3f} ({gain.mean():+.1f} ± {2 * _error(gain):.1f})")
         shown.append(line)
-    return _table(["set, 2 labels a class", "draws", "no names", "true", "shuffled", "codes"], shown)
+    return _table(["set, 2 labels per class", "draws", "no names", "true", "shuffled", "codes"], shown)
 
 
 def _error(values: np.ndarray) -> float:
@@ -159,7 +183,7 @@ def tuned_table(rows: list[dict[str, Any]]) -> list[str]:
             else:
                 line.append("")
         shown.append(line)
-    return _table(["set", "labels a class", "ours", "version 0.1's head", "SetFit"], shown)
+    return _table(["set", "labels per class", "ours", "version 0.1's head", "SetFit"], shown)
 
 
 def curve_table(curves: Curves, name: str) -> list[str]:
@@ -170,7 +194,7 @@ def curve_table(curves: Curves, name: str) -> list[str]:
         means = [curves.values(name, arm, n, "both", seeds).mean() for n in BUDGETS]
         rows.append([arm, str(len(seeds)), *(f"{mean:.3f}" for mean in means),
                      f"{curves.seconds(name, arm):.1f}"])  # fmt: skip
-    return _table(["arm", "repetitions", *map(str, BUDGETS), "seconds a curve"], rows)
+    return _table(["arm", "repetitions", *map(str, BUDGETS), "seconds per curve"], rows)
 
 
 def _numbers(curves: Curves, trusted: list[dict[str, Any]], tuned: list[dict[str, Any]]) -> dict[str, Any]:

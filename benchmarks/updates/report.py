@@ -1,4 +1,4 @@
-"""The tables and the plot of what was measured."""
+"""The tables and the plot of the measurements."""
 
 from pathlib import Path
 from typing import Any
@@ -12,26 +12,33 @@ from benchmarks.updates.quality import ADDED
 from benchmarks.updates.rivals import EXACT, PAPER
 
 Lines = list[list[str]]  # a table: the headings, then the rows
+HEAD = """\
+`make bench NAME=updates`. Features of six datasets; a cell is one dataset, number of labels and number of
+new labels (+1, +10, +50). Figures are means over {n} splits; [updates](../updates.md#what-was-measured)
+summarises them. *Distance* is the mean total variation, from 0 to 1, between the test predictions after the
+update and after retraining; *gain* is the accuracy that retraining adds; *warm* training starts from the
+last weights. Times are processor time of one thread.
+"""
 
 
 def tables(report: dict[str, Any]) -> dict[str, Lines]:
     """Return all tables by their titles."""
     return {
-        "The figures asked for": _figures(report["figures"]),
+        "Goals": _figures(report["figures"]),
         "Distance to retraining, exact / the paper's (share of the gain, where there is one)": _quality(
             report["cells"]
         ),
-        "All learners, mean over datasets and sizes": _learners(report["cells"]),
-        "Processor time a label in ms over 10 labels; warm training to the same distance": _speed(
+        "All methods, mean over datasets and numbers of labels": _learners(report["cells"]),
+        "Time per label in ms, mean of 10 labels; warm training to the same distance": _speed(
             report["speed"]
         ),
-        "Processor time of one label and of ten at once in ms, against warm training to the same distance": (
+        "Time of one label and of ten at once in ms, and of warm training to the same distance": (
             _ratios(report.get("ratios", []))
         ),
-        "The slowest of 800 labels in a row, against the median of the 41 around it": _stalls(
+        "The slowest of 800 labels in a row, relative to the median of the 41 around it": _stalls(
             report.get("stalls", [])
         ),
-        "Growth of the processor time a label in ms, with the share of rebuilding": _growth(report),
+        "Growth of the time per label in ms (in brackets: of rebuilding the preconditioner)": _growth(report),
     }
 
 
@@ -46,7 +53,7 @@ def show(console: Console, report: dict[str, Any]) -> None:
 
 def markdown(report: dict[str, Any]) -> str:
     """Return all tables as a page."""
-    parts = [f"# Measured by `make bench NAME=updates`, {report['repetitions']} repetitions\n"]
+    parts = ["# Updates: measurements\n", HEAD.format(n=report["repetitions"])]
     parts += [sentence(report["made_by"]) + "\n"]
     for title, (headings, *rows) in tables(report).items():
         lines = [headings, ["---"] * len(headings), *rows]
@@ -57,12 +64,12 @@ def markdown(report: dict[str, Any]) -> str:
 def _figures(rows: list[dict[str, Any]]) -> Lines:
     met = {True: "yes", False: "no"}
     lines = [[r["figure"], r["asked"], r["measured"], met[r["met"]]] for r in rows]
-    return [["figure", "asked", "measured", "met"], *lines]
+    return [["figure", "goal", "measured", "met"], *lines]
 
 
 def _quality(rows: list[dict[str, Any]]) -> Lines:
     of = {(r["dataset"], r["n"], r["added"], r["learner"]): r for r in rows}
-    lines = [["dataset", "labels", *(f"+{added}" for added in ADDED), "ms a label", "the paper's"]]
+    lines = [["dataset", "labels", *(f"+{added}" for added in ADDED), "ms per label", "the paper's"]]
     for dataset, n in dict.fromkeys((r["dataset"], r["n"]) for r in rows):
         line = [dataset, str(n)]
         for added in ADDED:
@@ -74,7 +81,7 @@ def _quality(rows: list[dict[str, Any]]) -> Lines:
 
 
 def _learners(rows: list[dict[str, Any]]) -> Lines:
-    lines = [["learner", "labels added", "distance", "points short of retraining", "ms a label"]]
+    lines = [["method", "labels added", "distance", "points short of retraining", "ms per label"]]
     for learner in dict.fromkeys(r["learner"] for r in rows):
         for added in ADDED:
             group = [r for r in rows if r["learner"] == learner and r["added"] == added]
@@ -104,7 +111,7 @@ def _speed(rows: list[dict[str, Any]]) -> Lines:
 
 
 def _ratios(rows: list[dict[str, Any]]) -> Lines:
-    lines = [["dataset", "k", "labels", "new", "distance", "exact", "fit_map", "times"]]
+    lines = [["dataset", "k", "labels", "new", "distance", "exact", "fit_map", "speed-up"]]
     for r in rows:
         cells = r["dataset"], r["k"], r["n"], r["labels"], f"{r['distance']:.6f}", f"{r['exact_ms']:.2f}"
         trained = f"{r['fit_map_ms']:.1f} (tol {r['fit_map_tol']:.1g}, at {r['fit_map_distance']:.6f})"
@@ -113,7 +120,9 @@ def _ratios(rows: list[dict[str, Any]]) -> Lines:
 
 
 def _stalls(rows: list[dict[str, Any]]) -> Lines:
-    lines = [["dataset", "k", "median, ms", "slowest, ms", "at label", "times", "labels above 3 times"]]
+    lines = [
+        ["dataset", "k", "median, ms", "slowest, ms", "at label", "ratio", "labels above 3 times the median"]
+    ]
     for r in rows:
         cells = r["dataset"], r["k"], f"{r['median_ms']:.2f}", f"{r['worst_ms']:.2f}", r["worst_at"]
         lines.append([*map(str, cells), f"{r['worst_ratio']:.1f}", str(r["above_3"])])

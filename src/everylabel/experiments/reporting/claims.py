@@ -1,8 +1,8 @@
 """The paper's claims, each with its check and the datasets it is about.
 
 A check computes a number in every repetition, for every dataset; it is positive if the claim is right. A
-dataset is for the claim if the 95% confidence interval of the mean (Student's t) lies above zero, against it if
-below; `tally` makes a verdict of them. A claim is judged over the datasets that its sentence or figure shows;
+dataset supports the claim if the 95% confidence interval of the mean (Student's t) lies above zero, and
+contradicts it if below; `tally` makes a verdict of them. A claim is judged over the datasets that its sentence or figure shows;
 if none of them is available it is not tested. Other datasets are shown after them and do not count.
 """
 
@@ -62,8 +62,8 @@ def tally(
 ) -> tuple[str, str]:
     """Return the verdict over the datasets of a claim (None: all), and the figures of all.
 
-    It holds if no dataset is against it and at least half are for it. For a claim that something *can* happen, one
-    dataset is enough.
+    It holds if no dataset contradicts it and at least half support it. For a claim that something *can* happen,
+    one dataset is enough.
     """
     found = [one for one in found if one.estimate.n]
     counted = [one for one in found if spoken_of is None or one.dataset in spoken_of]
@@ -74,10 +74,10 @@ def tally(
     sides = [one.side for one in counted if one.estimate.n > 1]
     if not sides:
         return "not tested", (f"{text}: one repetition decides nothing" if counted else text or UNMEASURED)
-    for_it, against = sides.count(1), sides.count(-1)
-    if not for_it:
+    supporting, against = sides.count(1), sides.count(-1)
+    if not supporting:
         return ("does not hold" if against else "undecided"), text
-    return ("holds" if can or (not against and 2 * for_it >= len(sides)) else "mixed"), text
+    return ("holds" if can or (not against and 2 * supporting >= len(sides)) else "mixed"), text
 
 
 def _accuracy(dataset: str, found: Estimate, label: str = "", partly: bool = False) -> Found:
@@ -308,7 +308,7 @@ class Verdict(NamedTuple):
 
 
 def judge(rows: Rows) -> list[Verdict]:
-    """Return a verdict for every claim."""
+    """Return the verdict on every claim, in the order of CLAIMS."""
     verdicts = []
     for i, claim in enumerate(CLAIMS, start=1):
         found = rows.get(claim.experiment, []) + rows.get(claim.also, [])

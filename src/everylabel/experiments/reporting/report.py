@@ -218,7 +218,7 @@ def _verdicts(claims: Table) -> Table:
     for number, _, _, training, verdict, _ in claims:
         found[verdict][training].append(number)
     trainings = [training for training in (*TRAININGS, BOTH) if any(training in by for by in found.values())]
-    table = [["claims", *(training or "speed, untested" for training in trainings)]]
+    table = [["claims", *(training or "speed-up, or not tested" for training in trainings)]]
     for verdict in VERDICTS:
         by = found[verdict]
         if by:
