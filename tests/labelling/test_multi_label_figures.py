@@ -7,6 +7,7 @@ from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_sc
 
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.training import targets, train
+from everylabel.labelling.quality.accuracy import wilson
 from everylabel.labelling.quality.multi_label import f1, set_figures, suspect_sets
 from everylabel.labelling.quality.suspects import probably_wrong
 from everylabel.labelling.queues import Asked, queue
@@ -57,6 +58,12 @@ def test_an_unanswered_class_counts_for_nothing_and_weights_count_items_several_
     twice = set_figures(truth.astype(float), said, np.r_[2 * np.ones(100), np.zeros(100)], range(5))
     half = set_figures(truth[:100].astype(float), said[:100], np.ones(100), range(5))
     np.testing.assert_allclose(twice["micro"]["estimate"], half["micro"]["estimate"])
+
+
+def test_the_interval_of_a_perfect_share_reaches_it() -> None:
+    for n in range(1, 400):
+        assert wilson(1.0, n).high == 1.0, n
+        assert wilson(0.0, n).low == 0.0, n
 
 
 def test_intervals_hold_the_true_figures() -> None:

@@ -64,7 +64,8 @@ def wilson(share: float, n: float, z: float = Z) -> Interval:
     z2 = z * z
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = z / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return Interval(share, max(0.0, float(middle - half)), min(1.0, float(middle + half)))
+    low, high = max(0.0, float(middle - half)), min(1.0, float(middle + half))
+    return Interval(share, min(share, low), max(share, high))  # rounding: a share of 1 lies in its interval
 
 
 def accuracy_left(verdicts: Verdicts, left: np.ndarray) -> Interval:
