@@ -41,7 +41,14 @@ from benchmarks.timing import report
 from everylabel.core import fit_map
 from everylabel.labelling.model.scaling import prepare
 from everylabel.labelling.quality.assessment import left_out
-from everylabel.labelling.sources.consensus import agree, certainty, combine, doubtful, out_of_sample, settle
+from everylabel.labelling.sources.consensus import (
+    agree,
+    certainty,
+    combine,
+    doubtful,
+    find_consensus,
+    out_of_sample,
+)
 from everylabel.labelling.sources.evidence import weigh
 from everylabel.labelling.sources.reliability import accuracy
 from everylabel.labelling.sources.review import number_wrong, review
@@ -248,7 +255,7 @@ def _learned(sample: Sample, answers: dict[int, list[Answer]]) -> tuple[dict[int
     """Return the labels that the model is trained on, and the certainty of those by consensus."""
     found = {i: majority([a.value for a in given]) for i, given in answers.items()}
     labels = {i: value for i, value in found.items() if isinstance(value, int)}
-    agreed = settle(sample.x, answers)
+    agreed = find_consensus(sample.x, answers)
     labels |= {i: one.label for i, one in agreed.items()}
     return labels, {i: one.probability for i, one in agreed.items()}
 

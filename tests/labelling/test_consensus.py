@@ -8,7 +8,14 @@ import pytest
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.scaling import prepare
 from everylabel.labelling.service import Service
-from everylabel.labelling.sources.consensus import KNOWN, Settled, agree, certainty, doubtful, settle
+from everylabel.labelling.sources.consensus import (
+    KNOWN,
+    ItemConsensus,
+    agree,
+    certainty,
+    doubtful,
+    find_consensus,
+)
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import CANNOT_TELL, NONE, Answer
 from everylabel.projects import predictions
@@ -59,14 +66,14 @@ def test_labels_are_the_majority_until_reliability_is_known(tmp_path: Path) -> N
         assert made.desk.consensus == {}
 
 
-def test_settle_equals_agree_and_an_adjudicator_is_final() -> None:
+def test_consensus_equals_agree_and_an_adjudicator_is_final() -> None:
     rng = np.random.default_rng(0)
     said = {
         i: [int(Y[i]) if rng.random() < p else int(rng.integers(10)) for p in (0.9, 0.7)] for i in range(50)
     }
     answers = {i: [Answer(j, str(j), v) for j, v in enumerate(vs)] for i, vs in said.items()}
     answers[50] = [Answer(0, "0", CANNOT_TELL)]
-    found = settle(FEATURES, answers, final={7: said[7][0]})  # somebody answered after the adjudicator
+    found = find_consensus(FEATURES, answers, final={7: said[7][0]})  # others answered later
     votes = np.array([said[i] for i in range(50)])
     classes = np.unique(votes)
     probs = agree(
@@ -120,8 +127,8 @@ def test_certainty_equals_rounds_of_loops_and_finds_wrong_labels() -> None:
 
 
 def test_exports_train_on_a_consensus_of_no_class_as_the_page_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    agreed = {0: Settled(NONE, 0.9, [NONE, 0], {}), 3: Settled(1, 0.9, [NONE, 1], {})}
-    monkeypatch.setattr(predictions, "settle", lambda *_: agreed)
+    agreed = {0: ItemConsensus(NONE, 0.9, [NONE, 0], {}), 3: ItemConsensus(1, 0.9, [NONE, 1], {})}
+    monkeypatch.setattr(predictions, "find_consensus", lambda *_: agreed)
     monkeypatch.setattr(predictions, "train_with_none", lambda _, labels, none, *more: (labels, none))
     labels: dict[int, int] = {0: 0, 1: 1}
     label_set = LabelSet([*"abcde"], ["x", "y"], labels, {}, {}, {}, [], {}, [3, 4], {}, {})

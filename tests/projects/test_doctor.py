@@ -72,7 +72,7 @@ def test_the_events_before_a_damage_are_copied(
 def test_a_noted_source_that_is_damaged_is_left_out(where: str, tmp_path: Path) -> None:
     written(where)
     change(where, "UPDATE everylabel_items SET items = replace(items, 'row 7', 'row 8')")
-    assert any("the noted source is lost" in each for each in examined(where, tmp_path).wrong)
+    assert any("the stored source is lost" in each for each in examined(where, tmp_path).wrong)
     assert read(tmp_path / NEW) == (events(120), None)
 
 
@@ -100,7 +100,7 @@ def test_any_record_of_the_source_survives(tmp_path: Path, noted: str) -> None:
         store.set_items(KNOWN)
     change(str(where), f"UPDATE everylabel_items SET items = '{noted}'")
     found = examined(where, tmp_path)
-    assert any("the noted source is lost" in each for each in found.wrong)
+    assert any("the stored source is lost" in each for each in found.wrong)
     assert read(tmp_path / NEW) == (all_of_it, None)
     change(str(where), f"UPDATE everylabel_heads SET items = '{digest(noted)}'")
     with closing(Store(where, "p", write=False)) as log, pytest.raises((Damaged, AssertionError)):

@@ -12,7 +12,7 @@ from everylabel.data.readers.table import read_table
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
 from everylabel.log.store import Store
-from everylabel.projects.log import Label, bring_up_to_date, held_out_items, to_set_aside
+from everylabel.projects.log import Label, bring_up_to_date, held_out_items, items_to_hold_out
 
 
 @pytest.fixture
@@ -33,12 +33,12 @@ def test_held_out_items_are_given_by_number_or_column(items: Items) -> None:
 
 def test_held_out_items_are_drawn_from_unanswered_items() -> None:
     state = State([str(i) for i in range(50)])
-    found = to_set_aside(state, 20)
+    found = items_to_hold_out(state, 20)
     assert len(set(found)) == 20
-    assert found == to_set_aside(state, 20)  # by the log alone
+    assert found == items_to_hold_out(state, 20)  # by the log alone
     assert found != sorted(found, key=int)
     with pytest.raises(el.EverylabelError, match="--test is 50, and 50 items have no answer; expected fewer"):
-        to_set_aside(state, 50)
+        items_to_hold_out(state, 50)
 
 
 def test_labels_of_test_items_that_come_with_the_source_are_not_learned(tmp_path: Path) -> None:

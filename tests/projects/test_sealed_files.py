@@ -83,7 +83,7 @@ def test_options_that_changed_are_reported(source: Path) -> None:
     file = folder / "project.json"
     text = file.read_text()
     file.write_text(text.replace("reviews.csv", "reviewz.csv"))
-    with pytest.raises(EverylabelError, match=r"project.json' is damaged: its 'digest' is not that"):
+    with pytest.raises(EverylabelError, match=r"project.json' is damaged: its 'digest' does not match"):
         open_project(folder)
     about = json.loads(text)
     del about["digest"]  # on purpose, or by a version before

@@ -26,7 +26,7 @@ from everylabel.labelling.model.training import ClassNames, TrainingSet
 from everylabel.labelling.next_item import Due, LeaseClock, can_have, due, left_over
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment
-from everylabel.labelling.sources.consensus import Settled, certainty, doubtful
+from everylabel.labelling.sources.consensus import ItemConsensus, certainty, doubtful
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
 from everylabel.labelling.state.types import CANNOT_TELL, FREE, REVIEW, Place, Refused
@@ -114,7 +114,9 @@ class Desk:
         self.assessment: Assessment | None = None  # the latest estimate of the model's accuracy
         self.learned = threading.Event()  # set when labels, names or items arrived since the last training
         self.rounds = 0  # number of rounds so far; nothing changes between two replies of one round
-        self.consensus: Mapping[int, Settled] = {}  # on items with several answers, at the last training
+        self.consensus: Mapping[
+            int, ItemConsensus
+        ] = {}  # on items with several answers, at the last training
         self._doubtful: tuple[Assessment | None, list[int]] = None, []  # labels worth another answer
         self._places: dict[int, Place] = {}  # places of all items that are not free
         self._touched: dict[int, None] = {}  # items whose place may have changed in this round
@@ -264,7 +266,7 @@ class Desk:
         before.close()
         self.learned.set()
 
-    def take_consensus(self, found: Mapping[int, Settled]) -> None:
+    def take_consensus(self, found: Mapping[int, ItemConsensus]) -> None:
         """Train on the consensus where several people answered; call on the desk's thread."""
         before, self.consensus = self.consensus, found
         changed = (i for i in {*found, *before} if self._place(i) != self._places.get(i, FREE))
@@ -277,7 +279,7 @@ class Desk:
             return place
         return place._replace(label=consensus.label)
 
-    def _consensus_on(self, item: int) -> Settled | None:
+    def _consensus_on(self, item: int) -> ItemConsensus | None:
         """Return the consensus on an item; None if there is none or its answers have changed since."""
         consensus = self.consensus.get(item)
         if consensus is None:

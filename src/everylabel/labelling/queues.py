@@ -27,7 +27,7 @@ from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.quality.assessment import CrossFitted, LeftOut, left_out
 from everylabel.labelling.quality.multi_label import suspect_sets
 from everylabel.labelling.quality.suspects import LIKELY
-from everylabel.labelling.sources.consensus import settle
+from everylabel.labelling.sources.consensus import find_consensus
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
     NONE,
@@ -216,7 +216,7 @@ def label_consensus(look: Look, several: Mapping[int, Sequence[Answer]]) -> dict
     several : answers to items with two or more of them
     """
     known = {i: given for i, given in several.items() if look.labels.get(i) in {a.value for a in given}}
-    return {i: one.probs[look.labels[i]] for i, one in settle(look.features, known).items()}
+    return {i: one.probs[look.labels[i]] for i, one in find_consensus(look.features, known).items()}
 
 
 def _cannot_tell(look: Look, asked: Asked) -> list[Found]:

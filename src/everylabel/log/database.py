@@ -28,8 +28,8 @@ RELEASE_SECONDS = 5.0  # PostgreSQL holds a lock for a moment after its session 
 FORMAT = 4
 FORMATS_BEFORE = (1, 2, 3)  # 1 and 2 have no chain
 BATCH = 1000  # rows fetched together
-_OURS = sa.text("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
-_END = sa.text(
+_OWN_SESSION = sa.text("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+_END_SESSION = sa.text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :process AND backend_start = :began"
 )
 tables = sa.MetaData()
@@ -153,7 +153,7 @@ def _set_timeouts(engine: sa.Engine, seconds: int) -> None:
             return super().wait(self._limited(gen), *args, **options)
 
         def _limited(self, gen: Any) -> Generator[Any, Any, Any]:
-            heard, ready = time.monotonic(), None
+            answered, ready = time.monotonic(), None
             while True:
                 try:
                     state = gen.send(ready)
@@ -161,8 +161,8 @@ def _set_timeouts(engine: sa.Engine, seconds: int) -> None:
                     return done.value
                 ready = yield state
                 if ready:
-                    heard = time.monotonic()
-                elif time.monotonic() > heard + seconds:
+                    answered = time.monotonic()
+                elif time.monotonic() > answered + seconds:
                     self.pgconn.finish()
                     raise psycopg.OperationalError(f"the database has not answered for {seconds} seconds")
 
@@ -208,13 +208,14 @@ class SessionLock:
         self.connection = engine.connect()
         try:
             if lost is not None:
-                self.connection.execute(_END, lost)
+                self.connection.execute(_END_SESSION, lost)
             end = time.monotonic() + RELEASE_SECONDS
             while not self.connection.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
                 if time.monotonic() >= end:
                     raise Taken
                 time.sleep(0.02)
-            self.session = dict(zip(("process", "began"), self.connection.execute(_OURS).one(), strict=True))
+            own = self.connection.execute(_OWN_SESSION).one()
+            self.session = dict(zip(("process", "began"), own, strict=True))
             self.connection.commit()  # the lock is the session's, not the transaction's
         except BaseException:
             self.close()

@@ -3,8 +3,9 @@
 The log is the truth about answers; the state and the model are computed from it. Each kind is one class.
 In the store an event is its kind and a JSON object of its fields, without those at their default.
 
-To add a kind, write a class here, add it to `Body`, and register what it does in `labelling.state.reducer`.
-An answer that a person can take back derives from `Answer`: history, undo and exports then know it.
+To add a kind, write a class here, add it to `Answered` (an answer), `OfItem` (another event about an item) or
+`Body`, and register its effect in `labelling.state.reducer`. An answer derives from `Answer`: then
+history, undo and exports know it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ class _OfItem(_Kind, frozen=True):
 
 
 class Answer(_OfItem, frozen=True):
-    """Something a person said about an item, which the same person can take back.
+    """A person's answer to an item, which the same person can undo.
 
     sent_to_label_studio : whether Label Studio has an annotation for it
     """
@@ -122,11 +123,11 @@ class Out(_OfItem, frozen=True, tag="out"):
     """The item was leased to the person."""
 
     reason: str  # chosen, check, test, second, changed, audit, asked, again
-    again: bool = False  # shown before, its answer taken back
+    again: bool = False  # leased again because its answer was undone
     expected: float | None = None  # mean largest probability over the unlabelled items
     by: str = ""  # the strategy that chose it; "question": for yes / no; "left": only skipped ones were left
-    among: int | None = None  # of a check: drawn among the items predicted as this class,
-    share: float | None = None  # which were this share of the free items
+    among: int | None = None  # of a check: drawn among the items predicted as this class; None: all items
+    share: float | None = None  # of a check: share of the free items that are predicted as that class
 
 
 class Release(_OfItem, frozen=True, tag="release"):
@@ -178,7 +179,7 @@ class ContentChanged(_OfItem, frozen=True, tag="changed"):
 
 
 class Wish(_Kind, frozen=True, tag="wish"):
-    """Draw this many further checks among the items predicted as a class; 0 takes the wish back."""
+    """Draw this many further checks among the items predicted as a class; 0 cancels the request."""
 
     class_: int
     checks: int
@@ -187,16 +188,16 @@ class Wish(_Kind, frozen=True, tag="wish"):
 class AutoLabel(_OfItem, frozen=True, tag="finished"):
     """The model labelled the item on a person's request; the model learns nothing from it."""
 
-    class_: int | None = None  # None, without `present`, takes the label back
+    class_: int | None = None  # None, without `present`, removes the label
     sure: float = 0.0  # the probability
     audit: bool = False  # drawn at random to be confirmed by a person who does not see the label
-    level: int | None = None  # only a proposal, in this one of the nested sets; people confirm in order
+    level: int | None = None  # of a proposal: its set among nested sets, which people confirm in order
     present: list[int] | None = None  # in a multi-label project: the item's classes
     absent: list[int] | None = None  # the others when it was proposed; None: all others
 
 
 class Promise(_Kind, frozen=True, tag="promise"):
-    """The model may label once confirmations promise this error rate; without a rate, nothing runs."""
+    """The error rate that confirmations must guarantee before the model labels; None ends them."""
 
     rate: float | None = None
     confidence: float = 0.95
@@ -223,7 +224,7 @@ class Sent(_Kind, frozen=True, tag="sent"):
 
 
 class Undo(_Kind, frozen=True, tag="undo"):
-    """An answer, or a change of classes, was taken back."""
+    """An answer, or a change of classes, was undone."""
 
     saved: int  # number of that event
 
@@ -241,15 +242,15 @@ class Extended(_Kind, frozen=True, tag="extended"):
 
 
 class Suggested(_Kind, frozen=True, tag="suggested"):
-    """A source that is not fully trusted named classes of items; of an item named again the later counts."""
+    """A source that is not fully trusted suggested classes; a later suggestion for an item replaces it."""
 
     source: str
     items: list[str]
     classes: list[int]
-    scores: list[float | None] | None = None  # probability of each by the source
-    columns: list[str] = []  # of the source that hold them: the page shows them beside no item
-    over: list[int] = []  # classes that the source gave a probability, and those of each item
-    probabilities: list[list[float] | None] | None = None
+    scores: list[float | None] | None = None  # probability of each class by the source
+    columns: list[str] = []  # columns of the source that hold suggestions: the page never shows them
+    over: list[int] = []  # the class of each column of `probabilities`
+    probabilities: list[list[float] | None] | None = None  # of each item, if the source gave any
 
 
 class Assessed(_Kind, frozen=True, tag="assessed"):
@@ -261,10 +262,10 @@ class Assessed(_Kind, frozen=True, tag="assessed"):
     estimate: float | None = None  # accuracy on the unlabelled items, with its interval
     low: float | None = None
     high: float | None = None
-    commonest: int | None = None  # the most frequent class among the unlabelled items,
-    share: float | None = None  # and its share
+    commonest: int | None = None  # the most frequent class among the unlabelled items
+    share: float | None = None  # share of that class among the unlabelled items
     gain: float | None = None  # expected accuracy gained by the last labels
-    without: int | None = None  # how many those were
+    without: int | None = None  # number of labels that `gain` is about
 
 
 class Generation(_Kind, frozen=True, tag="generation"):

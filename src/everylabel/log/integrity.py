@@ -1,4 +1,4 @@
-"""The hash chain of a log, the source as its text stores it, and the errors of logs.
+"""The hash chain of a log, the stored text of its source, and the errors of logs.
 
     chain(i) = digest(chain(i - 1), event i),    chain(0) = ""
 
@@ -139,8 +139,8 @@ def find_other_items(text: str | None, head: Head | None) -> str | None:
     return "the stored source was changed; the events are not affected"
 
 
-class _Noted(msgspec.Struct, forbid_unknown_fields=True):
-    """A source as its text stores it."""
+class _StoredSource(msgspec.Struct, forbid_unknown_fields=True):
+    """The rows of a source, as JSON."""
 
     keys: _Count | list[str]  # n stands for the ids "0" to "n - 1"
     digests: str | list[str]
@@ -151,23 +151,23 @@ class _Noted(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def to_text(known: Known) -> str:
-    """Return the text that stores a source."""
-    noted = known._asdict() | {"digests": packed_digests(known.digests)}
+    """Return the rows of a source as JSON text, for the store."""
+    stored = known._asdict() | {"digests": packed_digests(known.digests)}
     if isinstance(known.keys, Numbered):
-        noted |= {"keys": [], "numbered": len(known.keys)}
+        stored |= {"keys": [], "numbered": len(known.keys)}
     else:
-        noted["keys"] = stored_ids(known.keys)
-    return json.dumps(noted, ensure_ascii=False)
+        stored["keys"] = stored_ids(known.keys)
+    return json.dumps(stored, ensure_ascii=False)
 
 
 def from_text(text: str) -> Known:
-    """Return the source that a text stores, also a text of an earlier version; raise ValueError if none."""
-    noted = json.loads(text)
-    if isinstance(noted, list) and len(noted) == 2:
-        noted = {"keys": noted[0], "digests": noted[1], "id_column": NOT_NOTED}
-    found = msgspec.convert(noted, _Noted)
+    """Return the source from its JSON text, of this or an earlier version; raise ValueError if invalid."""
+    stored = json.loads(text)
+    if isinstance(stored, list) and len(stored) == 2:
+        stored = {"keys": stored[0], "digests": stored[1], "id_column": NOT_NOTED}
+    found = msgspec.convert(stored, _StoredSource)
     if isinstance(found.keys, int) and found.keys > max(MOST_NAMED, len(found.digests)):
-        raise ValueError("it notes more rows than digests")
+        raise ValueError("it has more rows than digests")
     numbered = found.numbered
     keys = IdList(ids_from_stored(found.keys)) if numbered is None else Numbered(numbered)
     digests = unpacked_digests(found.digests)

@@ -75,11 +75,11 @@ class Store:
         self._path = None if "://" in self.where else Path(where)
         self._mutex = threading.RLock()  # writers of this process
         self._lock: FileLock | SessionLock | None = None
-        self._session: dict[str, Any] | None = None  # of PostgreSQL, that had the lock last
+        self._session: dict[str, Any] | None = None  # PostgreSQL's session that held the lock last
         self._writes, self._head = write, Head()
-        self._unsure = False  # the head may no longer be the log's; reading resolves it
+        self._unsure = False  # `_head` may differ from the log's head; the next read sets it
         self._failed = False  # the last write failed; a trial precedes the next one
-        self._files: list[tuple[int, int] | None] = []
+        self._files: list[tuple[int, int] | None] = []  # identity of SQLite's files at the last write
         self._engine = connect(self.where, write)
         self.shown = shown_place(self.where)
         try:
@@ -103,11 +103,11 @@ class Store:
 
     def first(self) -> Event | None:
         """Return the first event, unchecked."""
-        return next(iter(self._some(events.c.seq == 1)), None)
+        return next(iter(self._events_where(events.c.seq == 1)), None)
 
     def glance(self, kind: str) -> list[Event]:
         """Return the events of one kind, unchecked; `read` and opening for writing check all events."""
-        return self._some(events.c.kind == kind)
+        return self._events_where(events.c.kind == kind)
 
     def holds(self, kinds: Iterable[str]) -> bool:
         """Return whether there is an event of one of these kinds."""
@@ -161,7 +161,7 @@ class Store:
                 self._head, self._unsure = head, False
         return rows
 
-    def _some(self, where: sa.ColumnElement[bool]) -> list[Event]:
+    def _events_where(self, where: sa.ColumnElement[bool]) -> list[Event]:
         with self._explained("read"), self._engine.connect() as connection:
             return [_event(row) for row in database.read_rows(connection, self.project, False, where)]
 
@@ -221,7 +221,7 @@ class Store:
             try:
                 self._check_files("nothing can be saved")
                 if self._failed:
-                    self._try_out()
+                    self._write_trial()
             except StoreError as error:
                 return error
             return None
@@ -232,10 +232,10 @@ class Store:
         try:
             with self._transaction() as connection:
                 if not database.move_head(connection, self.project, self._head, to):
-                    raise self._others()
+                    raise self._other_writer()
                 write(connection)
         except IntegrityError as error:
-            raise self._others() from error
+            raise self._other_writer() from error
         except DBAPIError as error:
             self._failed = True
             if not self._was_saved(to, error):
@@ -244,7 +244,7 @@ class Store:
         self._check_files("whether this was saved is not known")
         self._files = self._file_ids()
 
-    def _try_out(self) -> None:
+    def _write_trial(self) -> None:
         """Write and delete an event of no project, which touches the same pages as an append."""
         try:
             with self._transaction() as connection:
@@ -257,7 +257,7 @@ class Store:
         self._failed = False
 
     def _was_saved(self, to: Head, error: DBAPIError) -> bool:
-        """Return whether a commit was saved before the connection to PostgreSQL broke, by the head."""
+        """Read PostgreSQL's head to find out whether a commit was saved before the connection broke."""
         if not error.connection_invalidated or self._path is not None:
             return False
         self._end_session()
@@ -272,7 +272,7 @@ class Store:
                 "it again with the same key, which counts once"
             ) from error
         if head not in (to, self._head):
-            raise self._others() from error
+            raise self._other_writer() from error
         return head == to
 
     @contextmanager
@@ -297,18 +297,18 @@ class Store:
                 self._session = self._lock.session
         except Taken as error:
             raise StoreError(
-                f"store {self.shown} is in use by another server for project {self.project!r}{self._where()}"
-                "; use that one, stop it, or choose another --store"
+                f"store {self.shown} is in use by another server for project {self.project!r}"
+                f"{self._server_address()}; use that one, stop it, or choose another --store"
             ) from error
 
     def note_address(self, address: str) -> None:
-        """Note where the server that writes this log is found, for a second one that is refused."""
+        """Save the address of the server that writes this log, for the error of a second server."""
         if self._path is not None:
             make_file(_address_file(self._path))
             _address_file(self._path).write_text(address)
 
-    def _where(self) -> str:
-        """Return where the server that has the lock is found, if it is known."""
+    def _server_address(self) -> str:
+        """Return " at ADDRESS" of the server that has the lock; "" if it is unknown."""
         if self._path is None or not _address_file(self._path).is_file():
             return ""
         return f" at {_address_file(self._path).read_text()[:200]}"
@@ -327,7 +327,7 @@ class Store:
 
     def _check_writable(self) -> None:
         if not self._writes:
-            raise StoreError(f"store {self.shown} is open for reading only")
+            raise StoreError(f"store {self.shown} is open for reading; expected write=True")
 
     def _check_files(self, then: str) -> None:
         """Raise if the file is no longer there: SQLite would continue without an error."""
@@ -346,7 +346,7 @@ class Store:
         ]
         return [None if about is None else (about.st_dev, about.st_ino) for about in there]
 
-    def _others(self) -> StoreError:
+    def _other_writer(self) -> StoreError:
         self._unsure = True
         return StoreError(
             f"store {self.shown} was written to by another server; nothing of this was saved, "

@@ -17,7 +17,7 @@ from everylabel.projects.files import Remembered, check_own_files, find_changed,
 from everylabel.projects.labelled import STORE
 from everylabel.projects.project import ENDING, located
 
-NOTHING = (
+UNREADABLE = (
     "the log cannot be read: replace it with a backup (`everylabel backup` makes them), or look for "
     "an older copy of the file"
 )
@@ -88,9 +88,9 @@ def examine(place: LogLocation, out: Path | None = None) -> Findings:
         rows, items, items_lost = valid_prefix(place.store, place.name)
     wrong = [*others, f"the log {shown} is damaged: {damage}"]
     if not rows:
-        return Findings([], [*wrong, NOTHING])
+        return Findings([], [*wrong, UNREADABLE])
     if items_lost:
-        wrong.append("the noted source is lost: see that its rows are as they were, in the same order")
+        wrong.append("the stored source is lost: make sure that its rows are the same, in the same order")
     target = out or place.folder / f"labels-recovered-{datetime.now():%Y%m%d-%H%M%S}.sqlite"
     write_log(target, place.name, rows, items)
     fine = f"{len(rows):,} events of the log {shown} are whole: all up to event {rows[-1].seq:,}"

@@ -1,10 +1,10 @@
 """Features of texts and images in a project's folder: embedded once, and reused at the next start.
 
 If the folder already has other features, new ones are written to next/ and replace them once the command has
-passed all checks (`settle`). Only new items are embedded: items whose content was embedded before keep their
-row, at any position. TF-IDF and pixels are fitted on the first items; the fit is saved beside the features
-and embeds later items. Features embedded while a server runs are stored in pieces (`files.Pieces`) until the
-next start.
+passed all checks (`replace_features`). Only new items are embedded: items whose content was embedded before
+keep their row, at any position. TF-IDF and pixels are fitted on the first items; the fit is saved beside the
+features and embeds later items. Features embedded while a server runs are stored in pieces (`files.Pieces`)
+until the next start.
 
 `embed_as` and `word_encoder` embed other items and words in the same way.
 """

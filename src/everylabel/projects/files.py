@@ -34,10 +34,10 @@ from everylabel.log.database import PRIVATE
 from everylabel.log.integrity import digest
 
 DIGEST = "digest"
-LATER = "next"  # sub-folder of features that replace older ones
+NEXT = "next"  # sub-folder of new features, which replace the old ones after a successful start
 JOINED = "joined"  # sub-folder of features that were embedded while a server ran
 FILE = "project.json"
-FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", LATER
+FEATURES, RECORD, EMBEDDER = "features.npy", "features.json", "embedder.npz"
 DIGESTS = "digests.npy"  # digest of the item of each row, and of broken items
 VERSION = 2
 USUAL = {"text": "minilm", "image": "dinov2"}  # models used if none is named
@@ -47,7 +47,7 @@ PIECE_FORMAT = "everylabel features of items that joined"
 
 def check_own_files(folder: Path) -> None:
     """Refuse a folder with links, pipes or devices, which could redirect writes; it may itself be a link."""
-    for place in (folder, folder / LATER, folder / JOINED):
+    for place in (folder, folder / NEXT, folder / JOINED):
         if not place.is_dir():
             continue
         with os.scandir(place) as entries:
@@ -70,7 +70,7 @@ class OtherDigest(EverylabelError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"its {DIGEST!r} is not that of what it says; take that line out if you changed it on purpose"
+            f"its {DIGEST!r} does not match its content; if you edited the file on purpose, remove that line"
         )
 
 
@@ -235,7 +235,7 @@ def is_begun(folder: Path) -> bool:
     return record_of(folder) is not None or (folder / NEXT).exists()
 
 
-def settle(folder: Path, place: Path) -> None:
+def replace_features(folder: Path, place: Path) -> None:
     """Move the features in use into the folder itself, and remove others in next/."""
     later = folder / NEXT
     if place == later:

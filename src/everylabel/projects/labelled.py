@@ -185,13 +185,13 @@ def with_other_features(joined: Sequence[object], ids: IdList, features: np.ndar
 
 def named_again(joined: Iterable[str], ids: IdList, features: np.ndarray) -> events.Extended:
     """Return the event that records the current features of all items that joined."""
-    there, place = set(joined), ids.position
-    names = [name for name in ids if name in there]
+    members, place = set(joined), ids.position
+    names = [name for name in ids if name in members]
     return events.Extended(stored_ids(names), features_digest(features, [place[name] for name in names]))
 
 
-def are_made_anew(project: Project) -> bool:
-    """Return whether features are expected to differ: another model or column, or a removed fit."""
+def features_may_differ(project: Project) -> bool:
+    """Return whether features are expected to differ: another model or column, or the fit was removed."""
     before, now, place = remembered(project.folder), project.about, project.embedded_in
     other = before is not None and now is not None and _made_by(before) != _made_by(now)
     return other or (place is not None and is_fit(place) and not is_fit(project.folder))
@@ -201,7 +201,7 @@ def _made_by(about: Remembered) -> tuple[str | None, ...]:
     return about.options.model, about.options.text_column, about.options.image_column
 
 
-def refuse(other: Sequence[str]) -> EverylabelError:
+def changed_features(other: Sequence[str]) -> EverylabelError:
     """Return the error for features that changed unexpectedly."""
     return EverylabelError(
         f"the features of {counted(len(other), 'item')} ({listed(list(other))}) are not those that were "

@@ -32,10 +32,10 @@ from everylabel.log.events import ABOUT_ITEMS, Event
 from everylabel.log.store import Store, StoreError
 from everylabel.projects.features import word_encoder
 from everylabel.projects.labelled import (
-    are_made_anew,
+    changed_features,
+    features_may_differ,
     named_again,
     reading,
-    refuse,
     store_name,
     store_place,
     with_other_features,
@@ -154,7 +154,7 @@ def open_log(
             confirm=confirm,
             known_as=lambda item: project.known_as(item if project.here is None else project.here[item]),
             features=None if isinstance(project.ids, Numbered) else project.features,
-            new_features=options.accepts or unlabelled or are_made_anew(project),
+            new_features=options.accepts or unlabelled or features_may_differ(project),
             snapshots=snapshots,
         )
         if known.renewed(project) != known:  # after the events about changed items are written
@@ -240,7 +240,7 @@ def bring_up_to_date(
     if suggested:
         many = counted(suggested, "suggestion")
         note(f"{many} imported; the model trusts their sources as far as labels confirm them")
-    held_out = to_set_aside(state, test)
+    held_out = items_to_hold_out(state, test)
     for name in held_out:
         writer.emit("", events.HeldOut(name))
     if held_out:
@@ -332,7 +332,7 @@ def _join(
     joined = [event.body for event in store.glance("extended")]
     other = with_other_features(joined, ids, features)
     if other and not new_features:
-        raise refuse([name for names in other for name in names])
+        raise changed_features([name for names in other for name in names])
     if other:
         writer.emit("", named_again(state.ids, ids, features))
     unexplained = sum(len(names) for names in other if set(changed).isdisjoint(names))
@@ -432,7 +432,7 @@ def held_out_items(items: Items, test: str | None) -> int | list[str]:
     found = [name for i, name in enumerate(items.ids) if is_for_test(items, i, test)]
     if not found:
         raise EverylabelError(
-            f"--test is {test!r}, and no row there says {', '.join(SAYS_TEST)}; expected some that do"
+            f"--test is {test!r}, and no row there says {', '.join(SAYS_TEST)}; expected at least one"
         )
     return found
 
@@ -443,7 +443,7 @@ def is_for_test(items: Items, place: int, column: str) -> bool:
     return place < len(cells) and label_of(cells[place]).strip().casefold() in SAYS_TEST
 
 
-def to_set_aside(state: State, wanted: int | Sequence[str]) -> list[str]:
+def items_to_hold_out(state: State, wanted: int | Sequence[str]) -> list[str]:
     """Return the ids to hold out now: those given, or unanswered ones drawn up to the wanted number."""
     if not isinstance(wanted, int):
         return [name for name in wanted if state.position.get(name, -1) not in {-1, *state.test}]

@@ -18,7 +18,7 @@ from everylabel.data.readers.rows import column_names
 from everylabel.data.readers.table import NO_IDS
 from everylabel.labelling.model.scaling import Prepared, prepare
 from everylabel.labelling.model.training import teaching_names, train, train_with_none
-from everylabel.labelling.sources.consensus import settle
+from everylabel.labelling.sources.consensus import find_consensus
 from everylabel.labelling.sources.evidence import Evidence
 from everylabel.labelling.sources.teaching import train_with_suggestions
 from everylabel.labelling.state.state import LabelSet
@@ -57,7 +57,7 @@ def trained_with_evidence(prepared: Prepared, label_set: LabelSet) -> tuple[Post
     labels, none, k = label_set.labels, label_set.none, len(label_set.classes)
     if label_set.multi_label:
         return train(prepared.features, labels, k, names, multi_label=True), None
-    labels, none = _settled(prepared, label_set)
+    labels, none = _labels_by_consensus(prepared, label_set)
     if label_set.suggestions:
         how: dict[str, Any] = {"drawn": label_set.drawn, "ruled_out": label_set.ruled_out}
         return train_with_suggestions(prepared.features, labels, none, label_set.suggestions, k, names, **how)
@@ -80,16 +80,16 @@ def classifier_of(prepared: Prepared, label_set: LabelSet) -> "LaplaceClassifier
     from everylabel.models.classifier_files import as_classifier  # scikit-learn takes two seconds
 
     posterior = trained(prepared, label_set)
-    limits = thresholds_of(posterior, prepared.features)
-    told = {} if limits is None else {"thresholds": limits.tolist()}
-    return as_classifier(posterior, prepared.scaling, label_set.classes, **told)
+    found = thresholds_of(posterior, prepared.features)
+    thresholds = {} if found is None else {"thresholds": found.tolist()}
+    return as_classifier(posterior, prepared.scaling, label_set.classes, **thresholds)
 
 
-def _settled(prepared: Prepared, label_set: LabelSet) -> tuple[dict[int, Any], list[int]]:
-    """Return labels and items of no class that the model is trained on: the consensus, as on the page."""
+def _labels_by_consensus(prepared: Prepared, label_set: LabelSet) -> tuple[dict[int, Any], list[int]]:
+    """Return labels and items of no class, with the consensus where several people answered."""
     said = label_set.labels | dict.fromkeys(label_set.none, NONE)
     answers = {i: given for i, given in label_set.answers.items() if i in said}
-    found = settle(prepared.features, answers, label_set.final)
+    found = find_consensus(prepared.features, answers, label_set.final)
     said |= {i: one.label for i, one in found.items() if one.label != NONE or label_set.none}
     return {i: c for i, c in said.items() if c != NONE}, [i for i, c in said.items() if c == NONE]
 

@@ -28,7 +28,7 @@ from everylabel.labelling.desk import Generation
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import Growing, growing
 from everylabel.projects.features import Progress, embedder_as, features_of, kept_items
-from everylabel.projects.files import Remembered, record_of, remember, remembered, settle
+from everylabel.projects.files import Remembered, record_of, remember, remembered, replace_features
 from everylabel.projects.trust import (
     NONE_NAMED,
     Trust,
@@ -93,13 +93,13 @@ class Project(Items):
             return self.coming.embedder
         if self.embedded_in is None:
             return None
-        settled = record_of(self.embedded_in) is None  # moved to its final place by `keep`
-        return embedder_as(self.folder if settled else self.embedded_in, self.trust)
+        moved = record_of(self.embedded_in) is None  # to the project's folder, by `keep`
+        return embedder_as(self.folder if moved else self.embedded_in, self.trust)
 
     def keep(self) -> None:
         """Save source and options for the next start, and let the new features replace older ones."""
         if self.embedded_in is not None:
-            settle(self.folder, self.embedded_in)
+            replace_features(self.folder, self.embedded_in)
         if self.about is not None:
             remember(self.folder, self.about)
             note_trust(self.folder, self.about.id, self.trust)
@@ -113,7 +113,7 @@ class Project(Items):
 
 
 class Opening(NamedTuple):
-    """The state before anything is embedded: folder, options now and last time, and the items."""
+    """A project before anything is embedded: its folder, its options now and last time, and its items."""
 
     folder: Path
     now: Remembered
@@ -134,7 +134,7 @@ def needs_labels(opening: Opening) -> None:
     check_true_labels(opening.now.source, opening.items)
 
 
-Check = Callable[[Opening], Items | None]
+Check = Callable[[Opening], Items | None]  # the arguments `check`, `begin` and `reader` of `open_project`
 Begin = Callable[[Opening], Sequence[int] | None]
 Reader = Callable[[str, Options], Items]
 
@@ -313,8 +313,8 @@ def _gone(source: str, folder: Path) -> EverylabelError:
     """Return the error for a source that is not where it was."""
     name = Path(source).name
     return EverylabelError(
-        f"source {source!r} is not there any more; its project {str(folder)!r} is, with all labels: put "
-        f"{name!r} back, or pass where it is now, with --project {shlex.quote(str(folder))}"
+        f"source {source!r} is not there any more; its project {str(folder)!r} has all labels: put {name!r} "
+        f"back, or name its new path and --project {shlex.quote(str(folder))}"
     )
 
 

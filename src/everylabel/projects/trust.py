@@ -33,7 +33,7 @@ class Trust(NamedTuple):
     code: bool = False
 
     def check(self, model: str | None) -> None:
-        """Refuse a local model that the user does not name."""
+        """Refuse a local model unless the user names it."""
         if model is None or model == self.model or local_place(model) is None:
             return
         raise EverylabelError(
@@ -47,18 +47,18 @@ NONE_NAMED = Trust()
 
 def note_trust(folder: Path, project: str, trust: Trust) -> None:
     """Record that the user named a project's model; if that fails, they are asked again."""
-    place = _noted_in()
+    place = _record_path()
     if trust.model is None or local_place(trust.model) is None or trusted_before(folder, project) == trust:
         return
     with suppress(OSError):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        known = json.dumps({**_noted(), _key(folder, project): [*trust]}, indent=1)
+        known = json.dumps({**_record(), _key(folder, project): [*trust]}, indent=1)
         write_atomically(place, lambda file: file.write(known.encode()), mode=PRIVATE)
 
 
 def trusted_before(folder: Path, project: str) -> Trust:
     """Return the model that the user named for this project before on this machine."""
-    known = _noted().get(_key(folder, project))
+    known = _record().get(_key(folder, project))
     return (
         Trust(str(known[0]), known[1] is True) if isinstance(known, list) and len(known) == 2 else NONE_NAMED
     )
@@ -68,13 +68,13 @@ def _key(folder: Path, project: str) -> str:
     return f"{project} {_real(folder) or folder}"
 
 
-def _noted_in() -> Path:
+def _record_path() -> Path:
     return user_state_path("everylabel", appauthor=False) / "models.json"
 
 
-def _noted() -> dict[str, Any]:
+def _record() -> dict[str, Any]:
     try:
-        known = json.loads(_noted_in().read_text(encoding="utf-8"))
+        known = json.loads(_record_path().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}

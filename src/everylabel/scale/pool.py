@@ -20,16 +20,16 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.scale.cached_logits import CachedLogits
 from everylabel.scale.features import ShardedFeatures
-from everylabel.scale.worker import Score, Unknown, in_ties, narrowness
+from everylabel.scale.worker import NoVariances, Score, in_ties, narrowness
 from everylabel.selection.pool import Pool, PoolView, Where
 from everylabel.selection.pool.features import Scaled
 from everylabel.selection.pool.sparse import Complement, Sparse, all_but
 from everylabel.selection.pool.view import TIE, best, shared_cov
 from everylabel.selection.threads import worth_compiling
 
-SIZE = 8000
-FIXED = 1000  # of them are never replaced: the model's mean confidence is computed on these
-EXCHANGED = 2**15  # bytes of rows per pick
+SIZE = 8000  # instances in the driver's sample
+FIXED = 1000  # instances of the sample that are never replaced: the mean confidence is computed on them
+EXCHANGED = 2**15  # bytes of rows that each pick replaces
 
 
 class DriverSample(PoolView):
@@ -134,8 +134,8 @@ class ShardPool(Pool):
     def __init__(self, features: ShardedFeatures, posterior: Posterior, **options: Any) -> None:
         if check_posterior(posterior).multi_label:
             raise EverylabelError(
-                "posterior is for several classes per item, which shards on Ray do not know; expected a Pool "
-                "with features that fit on this machine (a memory-mapped file will do)"
+                "posterior is for several classes per item, which shards on Ray do not support; expected a "
+                "Pool with features that fit on this machine (a memory-mapped file will do)"
             )
         self._free: Any = None
         self._sample: DriverSample | None = None
@@ -176,7 +176,7 @@ class ShardPool(Pool):
         return self._sample
 
     def guessed(self, present: int) -> np.ndarray:
-        """Return for each column how many instances are predicted as it."""
+        """Return the number of instances that are predicted as each of the first `present` columns."""
         return sum((found for _, found in self.numbers.ask("guesses", present)), np.zeros(present, np.int64))
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
@@ -193,7 +193,7 @@ class ShardPool(Pool):
     def top(self, score: Score, idx: np.ndarray, n: int) -> np.ndarray:
         try:
             return self._top(score, idx, n)
-        except Unknown:
+        except NoVariances:
             self.numbers.find_variances(self.posterior)
             return self._top(score, idx, n)
 
@@ -215,7 +215,7 @@ class ShardPool(Pool):
         size : scores closer than TIE times this are a tie; by default the largest score
         ask : a faster method of the parts that returns candidates, and its arguments
         """
-        if not self._is_free(idx):
+        if not self._are_all_free(idx):
             return best(self.numbers.collect(idx, "scores", score), n)
         asked = self.numbers.ask(*(ask or ("candidates", score, n)))
         at = np.searchsorted(idx, np.concatenate([part.start + found.idx for part, found in asked]))
@@ -225,7 +225,7 @@ class ShardPool(Pool):
             return at[np.lexsort((at, -in_ties(scores, tie)))[:n]]
         return at[scores >= scores.max() - tie].min(keepdims=True)
 
-    def _is_free(self, idx: np.ndarray) -> bool:
+    def _are_all_free(self, idx: np.ndarray) -> bool:
         """Return whether idx are all free instances."""
         if isinstance(idx, Complement):
             return idx.same(self.free_idx)

@@ -85,7 +85,7 @@ def load(files: Sequence[str]) -> np.ndarray:
 
 
 def shared_out(shards: Sequence[Shard], n: int) -> list[list[Shard]]:
-    """Split shards into n stretches with about the same number of rows; fewer if there are fewer shards."""
+    """Split shards into at most n consecutive groups with about the same number of rows."""
     n = min(n, len(shards))
     total, sizes = sum(shard.rows for shard in shards), np.cumsum([shard.rows for shard in shards])
     middles = sizes - np.asarray([shard.rows for shard in shards]) / 2

@@ -127,7 +127,7 @@ def open_source(place: str, options: Options, folder: str) -> Source:
         kind, named = _find_column(place, there, rows, options)
     check_columns(place, there, [named])
     if kind == "image" and filesystem.is_remote(place):
-        raise EverylabelError(f"--image-column of {place!r}: images are read from files of this machine only")
+        raise EverylabelError(f"--image-column of {place!r}: expected a source on this machine, copy it here")
     tables = files if _ending(files[0]) == PARQUET else (filesystem.inside(folder, ROWS),)
     return Source(place, files, named, kind, options, tables)
 

@@ -1,8 +1,8 @@
 """The code of a Ray actor: the rows of some shards, and the logits of these rows for each pool.
 
-One actor serves several pools, each by a key: the page's, and one that is retrained in the background. Every
-call carries the number of steps that the pool has taken. An actor that was restarted has another number, and
-raises `Behind`.
+One actor serves several pools, each under a key: the page's, and one that is retrained in the background.
+Every call carries the number of steps that the pool has taken. A restarted actor has taken fewer, and raises
+`Behind`.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from everylabel.selection.pool.cached_logits import LocalLogits
 from everylabel.selection.pool.features import Features
 from everylabel.selection.pool.view import TIE
 
-SPARE = 64  # candidates beyond those asked for, to break ties between parts
+SPARE = 64  # additional candidates of each part, to break ties between parts
 Score = Callable[[PoolView, np.ndarray], np.ndarray]
 
 
@@ -25,7 +25,7 @@ class Behind(Exception):
     """The actor was restarted and has not taken all steps of the pool."""
 
 
-class Unknown(Exception):
+class NoVariances(Exception):
     """Variances were requested before they were computed."""
 
 
@@ -66,7 +66,7 @@ class Part(PoolView):
 
     def variances(self, idx: Any = None) -> np.ndarray:
         if not self.numbers.has_variances:
-            raise Unknown
+            raise NoVariances
         return self.numbers.variances(idx)
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
@@ -121,7 +121,7 @@ class Part(PoolView):
         return Candidates(idx, -margins, 1.0)
 
     def guesses(self, present: int) -> np.ndarray:
-        """Return for each of the first `present` columns how many instances are predicted as it."""
+        """Return the number of instances that are predicted as each of the first `present` columns."""
         return np.bincount(self.logits()[:, :present].argmax(axis=1), minlength=present)
 
 
@@ -156,7 +156,11 @@ class Worker:
         taken: Any,
         known: Posterior | None,
     ) -> None:
-        """Begin a pool with the logits of a mean, the variances of `known`, and the places `taken`."""
+        """Begin a pool with the logits of a mean, the variances of a posterior, and the places of instances.
+
+        taken : positions in the whole pool, and the place of each
+        known : the posterior; None if no variances are needed
+        """
         part = Part(LocalLogits(Features.of(self.array, bias)), binary, start)
         part.numbers.reset(mean)
         if known is not None:

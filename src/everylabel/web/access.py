@@ -37,7 +37,7 @@ LINK = "/as/"  # followed by a name: the page opened as that person
 LARGEST = 1_000_000  # maximal size of a request in bytes
 LOOKS = "looks"  # key in a request's state: true for a read-only token
 READING = ("GET", "HEAD", "OPTIONS")
-LOOKED_AT = ("/api/here", "/api/leave", "/api/queues/shown")  # POST requests that change nothing stored
+ALSO_READING = ("/api/here", "/api/leave", "/api/queues/shown")  # POST requests that change nothing stored
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")  # no characters that end a host early
 HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; "
@@ -65,7 +65,7 @@ STOPPING_MESSAGE = (
 SHORTEST = 20  # characters; a shorter token could be guessed
 LARGEST_FILE = 10_000  # bytes of a token file
 WRONG, LOCKED = 20, 60.0  # wrong tokens before an address is locked out, and for how many seconds
-REMEMBERED = 10_000  # maximal number of addresses
+REMEMBERED = 10_000  # maximum number of addresses with wrong tokens, and with valid ones
 log = logging.getLogger(__name__)
 
 
@@ -205,7 +205,7 @@ def _same(given: str, token: str | None) -> bool:
 
 
 class Guesses:
-    """Counts distinct wrong tokens by address: a browser that repeats an outdated token counts once.
+    """Distinct wrong tokens by address: an outdated token that a browser repeats counts once.
 
     An address that has sent a valid token is never locked out, since several people may share it.
     """
@@ -299,9 +299,9 @@ class Access:
         if right is not None:
             self.guesses.right(address)
             scope.setdefault("state", {})[LOOKS] = right != "label"
-            if right == "label" or scope["method"] in READING or scope["path"] in LOOKED_AT:
+            if right == "label" or scope["method"] in READING or scope["path"] in ALSO_READING:
                 return None
-            return Refusal(403, "may_only_look", "this token is read-only")
+            return Refusal(403, "may_only_look", "this token is read-only; use a token for labelling")
         if given is not None:
             self.guesses.wrong(address, given)
         what = "the token is wrong" if in_address is not None else "a token is needed"
@@ -354,13 +354,13 @@ class Stopping:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = False
 
-        async def noted(message: Message) -> None:
+        async def watched(message: Message) -> None:
             nonlocal began
             began = True
             await send(message)
 
         try:
-            await self.app(scope, receive, noted)
+            await self.app(scope, receive, watched)
         except asyncio.CancelledError:  # only the server cancels, and it ends with this task
             if not began:
                 await refused(Refusal(503, "closing", STOPPING_MESSAGE))(scope, receive, send)

@@ -194,7 +194,7 @@ def layout(
 
 
 def _pca(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray:
-    some = _some(features, SAMPLE, rng)
+    some = _sampled(features, SAMPLE, rng)
     center = some.mean(axis=0)
     axes = _leading(some - center, rng).T
     shift = center @ axes
@@ -218,7 +218,7 @@ def _leading(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _umap(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray:
     umap = need("umap", "umap", "a map by UMAP")
-    some = _some(features, UMAP_SAMPLE, rng)
+    some = _sampled(features, UMAP_SAMPLE, rng)
     seed = int(rng.integers(2**31))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # UMAP warns that a seed means one thread
@@ -228,7 +228,7 @@ def _umap(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray
         return np.asarray(model.transform(np.asarray(features, np.float32)))
 
 
-def _some(features: np.ndarray | Scaled, most: int, rng: np.random.Generator) -> np.ndarray:
+def _sampled(features: np.ndarray | Scaled, most: int, rng: np.random.Generator) -> np.ndarray:
     """Return up to `most` rows, drawn at random and kept in their order."""
     n = len(features)
     rows = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))

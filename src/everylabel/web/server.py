@@ -44,7 +44,7 @@ DESCRIPTION = "The HTTP API and the page, over a service; its description is at 
 PAGE = Path(__file__).parent / "page"
 MOST_CONNECTIONS = 1000  # at the same time; further requests get 503
 PORTS = 20  # number of ports to try, from the default on
-PATIENCE = 3  # seconds that open requests get to finish when the server stops
+PATIENCE = 3  # seconds for open requests to finish when the server stops
 
 
 class Opened(NamedTuple):
@@ -104,7 +104,7 @@ def opened_server(
 
 
 def _compiling(service: Service, n: int, d: int) -> contextlib.AbstractContextManager[threading.Event]:
-    """Return the context that compiles for a service; it holds no reference to a model that is replaced."""
+    """Return a context that compiles ahead for a service, without keeping a reference to its model."""
     learner = service.desk.learner
     here = n if learner.pool.can_scan else 0
     strategy = service.state.settings["strategy"]

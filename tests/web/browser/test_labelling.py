@@ -161,7 +161,7 @@ def test_undo_any_number_of_times(page: Page, digits: Server) -> None:
 
 def test_nothing_to_undo_is_reported(page: Page) -> None:
     page.open("nothing").press("u")
-    assert "take" in page.until(lambda: page.text(".toast.problem"))
+    assert "undone" in page.until(lambda: page.text(".toast.problem"))
     assert page.item
     page.console()  # the browser notes the 409
 

@@ -26,7 +26,7 @@ from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment, Evidence, assess
 from everylabel.labelling.quality.multi_label import assess_sets
 from everylabel.labelling.snapshot import Snapshots
-from everylabel.labelling.sources.consensus import KNOWN, settle
+from everylabel.labelling.sources.consensus import KNOWN, find_consensus
 from everylabel.labelling.state.types import Answer, Check, Place
 from everylabel.selection.pool import Pool, Where
 from everylabel.selection.pool.features import LARGE, compile_products
@@ -127,7 +127,7 @@ def retrain(desk: Desk) -> None:
         )
         return desk.training_set(), state.standing_checks(), evidence, desk.learner, desk.rows
 
-    _find_consensus(desk)
+    _learn_consensus(desk)
     training, checks, evidence, now, rows = desk.read(look).result()
     labels = training.labels()
     stale = rows.scale_is_stale(now.scaled_on, training.n_items)
@@ -149,7 +149,7 @@ def retrain(desk: Desk) -> None:
         _log_assessment(desk, found(training, trained, learner, evidence))
 
 
-def _find_consensus(desk: Desk) -> None:
+def _learn_consensus(desk: Desk) -> None:
     """Replace labels of items with several answers by their consensus, if reliabilities can be estimated."""
 
     def look() -> tuple[dict[int, list[Answer]], Mapping[int, Any], Any] | None:
@@ -163,7 +163,7 @@ def _find_consensus(desk: Desk) -> None:
     if found is None:
         return
     answers, final, features = found
-    consensus = settle(features, answers, final)
+    consensus = find_consensus(features, answers, final)
 
     def take() -> Finish:
         desk.take_consensus(consensus)

@@ -74,7 +74,7 @@ def assess(training: TrainingSet, posterior: Posterior, learner: Learner, eviden
     posterior : as trained, before later changes
     """
     labels, column = training.labels(), {number: j for j, number in enumerate(training.columns)}
-    # the model helped to settle a consensus: what people said judges it
+    # the model helped to find the consensus, so it is judged by people's majority
     voted = {i: column[c] for i, c in evidence.voted.items() if i in labels and c in column}
     idx, truth = in_order(labels | voted)
     k = training.n_classes

@@ -7,7 +7,7 @@ alternately until q converges (Dawid and Skene 1979, with the prior of `reliabil
 parameter per person is enough at first; Raykar et al. 2010 with p). The head is trained on q as soft targets
 and predicts each item from the other folds, so that an answer does not confirm itself. Items whose truth is
 known (an adjudicator's answer) have q = e_y throughout. The model is trained on the most probable class of
-items with several answers (`settle`). Measured (`benchmarks/sources.py`) against majority,
+items with several answers (`find_consensus`). Measured (`benchmarks/sources.py`) against majority,
 crowd-kit's Dawid-Skene and CROWDLAB.
 """
 
@@ -24,7 +24,7 @@ from everylabel.models.scaling import suited_precision
 from everylabel.selection.pool.features import Scaled
 
 ABSENT = -1
-KNOWN = 20  # items with several answers needed to estimate people's reliability
+KNOWN = 20  # minimum number of items with several answers from which people's reliability is estimated
 UNLIKELY = 0.01  # prior probability that an answerer is useless: people are assumed to be careful
 FOLDS, PASSES = 5, 2  # folds of the head, and how often it is retrained on the consensus so far
 ROUNDS, SETTLED = 50, 1e-4  # maximum number of EM rounds; mean change of q at which they end
@@ -43,13 +43,13 @@ class Consensus(NamedTuple):
         return np.asarray(self.probs.argmax(axis=1))
 
 
-class Settled(NamedTuple):
+class ItemConsensus(NamedTuple):
     """The consensus on one item."""
 
     label: int  # the most probable class
-    probability: float
-    values: list[int]  # answers that it rests on, sorted
-    probs: Mapping[int, float]  # of each class
+    probability: float  # of that class
+    values: list[int]  # the answers, sorted
+    probs: Mapping[int, float]  # probability of each class
 
 
 def combine(
@@ -90,15 +90,15 @@ def agree(
     return found
 
 
-def settle(
+def find_consensus(
     features: "np.ndarray | Scaled",
     answers: Mapping[int, Sequence[Answer]],
     final: Mapping[int, Any] | None = None,
-) -> dict[int, Settled]:
+) -> dict[int, ItemConsensus]:
     """Return the most probable class of items with several answers, given all answers and the features.
 
-    A single answer would only confirm itself. Fewer than KNOWN items with several answers say too little
-    about people's reliability: none is returned.
+    Items with one answer are left out: it would only confirm itself. The result is empty if fewer than KNOWN
+    items have several answers, which say too little about people's reliability.
 
     answers : to each item; "cannot tell" does not count
     final : an adjudicator's answer to each item that has one
@@ -120,7 +120,7 @@ def settle(
     probs = agree(np.asarray(features[np.array(items)]), votes, len(classes), truth).probs
     best = probs.argmax(axis=1)
     return {
-        i: Settled(
+        i: ItemConsensus(
             classes[best[row]],
             float(probs[row, best[row]]),
             sorted(said[i].values()),
