@@ -1,8 +1,8 @@
 """Learning curves of strategies on your own labelled features: strategies x datasets x repetitions.
 
 A repetition starts with b random labels, the same for all strategies. In each cycle a strategy chooses b
-items; then the head is trained exactly on all labels and judged on held-out items and on the items without a
-label. A strategy learns each label before it chooses the next item (the paper's Algorithm 1); "margin/batch"
+items; then the head is trained exactly on all labels and evaluated on held-out and on unlabelled items.
+A strategy learns each label before it chooses the next item (the paper's Algorithm 1); "margin/batch"
 chooses the b items at once. "skactiveml:Badge", or "skactiveml:UncertaintySampling(method=entropy)" with
 arguments, is a strategy of scikit-activeml.
 
@@ -105,7 +105,7 @@ class Comparison(Experiment):
         for cycle in range(self.cycles + 1):
             x, y = data.x[labelled], data.y[labelled]
             mean = np.asarray(fit_map(x, y, data.n_classes, precision, init=mean, tol=1e-3))
-            rows += [Measurement(cell.part, len(labelled), *one) for one in _judge(mean, data, labelled)]
+            rows += [Measurement(cell.part, len(labelled), *one) for one in _evaluate(mean, data, labelled)]
             if cycle == self.cycles or len(labelled) + self.batch > len(data.x):
                 break
             posterior = laplace(mean, x, labels=y, prior_precision=precision)
@@ -121,7 +121,7 @@ class Comparison(Experiment):
         return np.sort(rng.choice(free, max(self.candidates, self.batch), replace=False))
 
 
-def _judge(mean: np.ndarray, data: Data, labelled: np.ndarray) -> list[tuple[str, float]]:
+def _evaluate(mean: np.ndarray, data: Data, labelled: np.ndarray) -> list[tuple[str, float]]:
     """Return the value of each of METRICS."""
     from sklearn.metrics import f1_score
 
@@ -231,7 +231,7 @@ MODELS = {"clf": _classifier, "estimator": _classifier, "discriminator": _classi
 
 
 class Summary(NamedTuple):
-    """How strategies compare by the area under their curves; see the module's head."""
+    """A comparison of strategies by the area under their curves; see the module docstring."""
 
     strategies: list[str]
     datasets: list[str]
@@ -245,7 +245,7 @@ class Summary(NamedTuple):
 
 
 def summarise(rows: Sequence[Row], metric: str = "accuracy") -> Summary:
-    """Return how strategies compare, in repetitions that all of them have finished; the best rank first."""
+    """Return the comparison over repetitions that all strategies have finished, best rank first."""
     from scipy.stats import rankdata
 
     sign = -1.0 if metric == "log loss" else 1.0

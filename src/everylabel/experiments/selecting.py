@@ -1,7 +1,7 @@
 """The active-learning experiments (Sec. 5, App. F): batches with updates, and look-ahead.
 
-A cycle: train on what is labelled, measure, choose b more of the candidates. Every strategy starts a
-repetition from the same b random instances; each part of a cell is one strategy.
+In each cycle: train on all labels, measure, choose b more instances. In a repetition every strategy starts
+from the same b random instances; each strategy is one cell.
 """
 
 from abc import abstractmethod
@@ -208,7 +208,9 @@ def learning_curve(cell: Cell, data: Data, choose: Choose, cycles: int) -> list[
     rows = []
     for cycle in range(cycles + 1):
         x, y = data.x[labelled], data.y[labelled]
-        if cell.training == "fast":  # to a tenth of a per cent, from the mean of the last cycle
+        if (
+            cell.training == "fast"
+        ):  # until the gradient is 1/1000 of its norm at zero, from the last cycle's mean
             mean = np.asarray(fit_map(x, y, data.n_classes, init=mean, tol=1e-3))
         else:
             mean = train(x, y, data, cell.training, rng)

@@ -57,7 +57,7 @@ def distance(probs: np.ndarray, others: np.ndarray) -> float:
 
 
 def share_of_gain(base: float, updated: float, retrained: float) -> float:
-    """Return how much of what retraining gains in accuracy the update gains; NaN if nothing is gained."""
+    """Return the update's gain in accuracy divided by retraining's; NaN if retraining gains nothing."""
     gain = retrained - base
     return (updated - base) / gain if gain > 0 else float("nan")
 

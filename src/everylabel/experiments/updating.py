@@ -32,7 +32,7 @@ from everylabel.experiments.training import (
 
 SAMPLES = 10_000  # the paper's; fewer where there are many classes or features
 MOST_NUMBERS = 4 * 10**7  # weights of all samples together
-LONG = 500  # instances from which on the recipe is timed once
+LONG = 500  # instances above which the recipe is timed once
 TESTED = 500  # test instances of a repetition, drawn again for each
 BASELINE, RETRAINED, MONTE_CARLO = "baseline", "retraining", "Monte Carlo"
 UPDATES = {"second order": "second_order", "first order": "first_order", "exact": "exact"}  # at the mean
@@ -136,7 +136,7 @@ def probabilities(state: Posterior, x: np.ndarray) -> np.ndarray:
 def figures(
     variant: str, x: float, probs: np.ndarray, truth: np.ndarray, labels: np.ndarray
 ) -> Iterator[Measurement]:
-    """Yield accuracy, calibration, and the distance and flips against retraining."""
+    """Yield accuracy, calibration, and distance and flips to `truth`, the probabilities of retraining."""
     values = {
         "accuracy": accuracy(probs, labels),
         "log loss": log_loss(probs, labels),

@@ -1,7 +1,7 @@
 """Class names as a prior: their vectors, by the texts' encoder, are weighted training rows before any label.
 
 k classes, each with some phrases (name, description, keywords, examples); v_cj the vector of phrase j of c.
-    h_cj = NORM (v_cj - center) matrix / |...|,   center the mean over classes of their mean vector
+    h_cj = POOL_NORM u / |u|,   u = (v_cj - center) matrix,   center the mean of the classes' mean vectors
 Each class's rows together weigh as much as k / 2 labels, at least 3 and at most 10: with few classes a label
 is more informative. The labels decide whether the names are used (`are_of_use`): names that are shuffled
 among the classes, or mere codes, must not mislead for long.

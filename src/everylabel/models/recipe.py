@@ -1,8 +1,7 @@
 """The paper's training recipe for a last layer on frozen features (Sec. 4.1), kept lean.
 
 RAdam (Liu et al., 2020), 200 epochs, batches of 64, cosine schedule, weight decay 1e-4; learning
-rate 0.01 for images, 0.1 for text. One (d+1, k) parameter, gradients in closed form, everything in place:
-almost all of the time is arithmetic.
+rate 0.01 for images, 0.1 for text. One (d+1, k) parameter, gradients in closed form, everything in place.
 """
 
 import math

@@ -1,7 +1,7 @@
 """One training of an encoder's upper blocks on labelled items, from stored states.
 
 k classes; f the features of an item, g_c those of the name of class c, both of norm 1; W, b the frozen head.
-    loss = CE(W f + b, y) + CE(f g / TEMPERATURE, y)
+    loss = CE(W f + b, y) + CE(f'g / TEMPERATURE, y)        CE the cross-entropy, g = (g_1 ... g_k)
 The linear layer starts as the head fitted on frozen features. The second term is left out if the labels do
 not confirm the class names, because misleading names do harm.
 """

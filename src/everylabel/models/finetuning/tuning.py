@@ -1,9 +1,9 @@
 """`finetune`: train an encoder on labels, and decide by cross-validation whether to trust it.
 
 n labelled items, k classes. For each fold the encoder is tuned without the fold's labels; the head (class
-names and pool as prior) on frozen features, and on frozen and tuned features side by side, predicts them.
-    p_T = softmax(log(p) / T)            T the temperature of least log loss, of each of the two
-    l = -log(p_T of the label), frozen minus side by side: mean m, standard error s over the labels
+names and pool as prior) predicts them twice: on frozen features, and on frozen and tuned ones side by side.
+    p_T = softmax(log(p) / T)            T the temperature of least log loss, for each of the two
+    l = -log(p_T of the label), on frozen features minus side by side: mean m, standard error s over labels
     trusted = m > s / 2
 The temperature matters: a head on tuned features is overconfident, since the encoder has seen the labels, and
 may have a worse log loss although it is right more often.

@@ -1,12 +1,12 @@
-"""Expected risk after one more label, over every class it might turn out to be, in O(C E k).
+"""Expected risk after one more label, averaged over its possible classes, in O(C E k).
 
 C candidates, E evaluation instances, k classes; F (E, k) logits, p_c (C, k), a (C, E).
 If candidate c turns out to be y, the logits of e move by a_ce (e_y - p_c), with
-    a_ce = step g_ce / (1 + c_c g_cc),   g = H cov H'                                       (Eqs. 5, 7)
+    a_ce = step g_ce / (1 + q_c g_cc),   g = H cov H',   q_c the curvature of c             (Eqs. 5, 7)
 B = F - a p_c is shared by all k labels: with x = e^B only column y differs, x_y -> x_y e^a, so the
 normaliser, the maximum and the squared norm after every label follow in O(1) from B's own.
     error  1 - max_j p_j        log  -sum_j p_j log p_j        brier  1 - sum_j p_j^2
-Result: mean_e sum_y p_c[y] risk(p_e after c is y). Slow twin: an update for each candidate and label.
+Result: mean_e sum_y p_c[y] risk(p_e after c is y). Tests compare it with an update per candidate and label.
 """
 
 import numpy as np

@@ -4,10 +4,10 @@ An upper baseline: it knows the labels of the pool. b instances per batch, C can
 instances; G = H cov H' between them is built once, and a batch never touches a d x d matrix.
     jointly     dF_V = -step G_VB (I + c G_BB)^-1 R_B             all residuals at the old mean
     one by one  the same label by label; both are the core's steps in the space of b instances (`kernel`)
-"greedy" is beyond the paper, whose random batches rarely hold many good instances at once when batches are
-large: it adds the instance that lowers the validation log loss most. After each pick
+"greedy" is beyond the paper: large random batches rarely hold many good instances at once, so it builds one
+batch by adding the instance that lowers the validation log loss most. After each pick
     F -= step/(1 + c g_ii) g_i (p_i - e_y)'        G -= c/(1 + c g_ii) g_i g_i'                (Eqs. 5-7)
-Slow twins: `update` and `predict_proba` in a loop.
+The tests compare both with `update` and `predict_proba` in a loop.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ from everylabel.selection.threads import share, worth_compiling
 METRICS = ("accuracy", "log_loss")
 SOURCES = ("random", "clusters", "uncertain", "mixed", "boss")
 SHARE = 0.5  # share of the candidates from which a strategy of "boss" picks a batch
-CANDIDATES = 1000  # App. F
+CANDIDATES = 1000  # drawn from the pool (App. F)
 RANDOM_BATCHES, BOSS_BATCHES = 2000, 100  # as in the paper and in BoSS
 CACHE = 2**19  # validation logits scored together, so that they stay in the processor's cache (2 MB)
 

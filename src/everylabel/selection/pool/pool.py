@@ -2,7 +2,7 @@
 
 n instances, d features (with the bias), k classes; H (n, d), F = H mean, q = diag(H cov H').
 After a label at h, with v = cov h, s = h'v and u = H v (one pass over the features):
-    F -= step/(1 + s) u (p - e_y)'        q -= u^2/(1 + s)                 (Eqs. 5-7 seen through H)
+    F -= step/(1 + s) u (p - e_y)'        q -= u^2/(1 + s)      (Eqs. 5-7 times H, Gaussian likelihood)
 The factors are computed from the core's update. If it moved the mean along v, a label costs the one product
 H v; if not (an exact update moves each column in its own direction), F = H mean is recomputed for the columns
 that moved, also in one pass.
@@ -53,7 +53,7 @@ class Pool(LearningPool):
         Other instances that the posterior was trained on, and the classes ruled out for each.
     method, step_size : optional
         How `add` updates; by default the paper's second-order step of 10. step_size="auto" is
-        the scale of the labelled instances' logits after the last training; see `auto_step`.
+        the scale of the labelled instances' logits after the last training, the mean of f_y - mean(f).
     closed_form : bool
         Take labels back and change them in closed form, at the cost of learning one label, instead of
         replaying all steps since the last refit. Gaussian likelihood and second order only.
@@ -65,7 +65,7 @@ class Pool(LearningPool):
     >>> pool.add(i, y[i])  # learned; every other instance's score has followed
     >>> len(pool.labelled_idx)
     101
-    >>> pool.remove_label(i)  # and un-learned
+    >>> pool.remove_label(i)  # and taken back
     >>> len(pool.labelled_idx)
     100
     """

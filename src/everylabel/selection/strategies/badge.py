@@ -27,7 +27,7 @@ def badge(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> 
 
 
 def badge_norm(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
-    """Return |g|^2 = |r|^2 |h|^2; with updates between picks it replaces k-means++ (App. F)."""
+    """Return |g|^2 = |r|^2 |h|^2 (n,), which replaces k-means++ if picks are followed by updates (App. F)."""
     return np.sum(_residuals(pool, idx) ** 2, axis=1) * pool.inner(idx)[1]
 
 

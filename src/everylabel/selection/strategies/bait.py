@@ -6,8 +6,8 @@ Departure: one matrix for all classes, where the original has (d k)^2 entries. c
 expected curvature over the classes, by `expectation`:
     "all"     1 - sum_y p_y^2 = sum_y p_y |e_y - p|^2
     "top2"    the same sum over the two likeliest classes, their probabilities scaled to a sum of 1
-    "binary"  p (1 - p) with p = max_y p_y: no departure, as in later work of the paper's authors
-One pick at a time with updates between picks (`ask`, oversample=1) is their pseudo_bait.
+    "binary"  p (1 - p) with p = max_y p_y: no departure, as in later work of Huseljic et al.
+One pick at a time with updates between picks (`ask`, oversample=1) is pseudo_bait of the latter.
 """
 
 import numpy as np

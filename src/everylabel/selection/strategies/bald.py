@@ -2,7 +2,7 @@
 
 BALD scores an instance by H(mean p) - mean H(p); BatchBALD picks the batch with the most information.
 m members, s joint labellings of the batch so far; likelihood (s, m) = p(labelling | member).
-    I(y_1..b; w) = H(y_1..b) - sum_i E_w H(y_i | w);  y adds H(y | y_1..b) - E_w H(y | w)
+    I(y_1..b; w) = H(y_1..b) - sum_i E_w H(y_i | w);  one more label y adds H(y | y_1..b) - E_w H(y | w)
 The search is greedy and lazy: the gain of an instance can only fall as the batch grows (submodularity), so
 most instances need no second evaluation. Labellings are enumerated while there are at most `n_labellings`,
 then drawn from the members.
@@ -52,7 +52,7 @@ def batchbald(
 
 
 def _alone(members: Members, idx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return BALD and E_w H(y | w) of each instance."""
+    """Return the BALD score and E_w H(y | w) of each instance alone."""
     own, conditional = [], []
     for _, p in members.chunks(idx):
         inner = entropies(p).mean(axis=0)

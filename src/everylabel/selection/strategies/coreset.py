@@ -1,4 +1,4 @@
-"""Core-Set (Sener & Savarese, 2018): k-center greedy, the instance farthest from all known ones."""
+"""Core-Set (Sener & Savarese, 2018): greedy k-center, the instance farthest from all centres."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from everylabel.selection.pool import PoolView, Where
 
 
 def coreset(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return n positions; centres are the labelled and leased instances, and the picks."""
+    """Return n positions in idx; centres are all instances that are not free, and the picks."""
     inner, norms = pool.inner(idx)
     known = pool.placed(Where.LABELLED, Where.LEASED, Where.EXCLUDED)
     nearest = np.full(len(idx), np.inf)

@@ -1,8 +1,8 @@
 """Uncertainty herding (Bae et al., 2025) and MaxHerding: cover the (uncertain) regions without labels.
 
 C candidates (half of the smallest margins, half random), E a random sample of the pool, L known instances
-(labelled or leased); k a Gaussian kernel of directions
-(rows without the bias, centred, of norm 1), u the model's uncertainty of an instance.
+(labelled or leased); k a Gaussian kernel between directions (rows without the bias, centred, of norm 1), u
+the model's uncertainty about an instance.
     coverage(e) = max_{l in L} k(e, l)            gain(c) = sum_e u(e) max(0, k(e, c) - coverage(e))
     u(e) = (1 - margin(e))^2 / s_y    y the predicted class of e, s_y = mean_e p_y(e) its share of the pool
 With few labels u is similar everywhere, and a typical instance of a new region has the largest gain; later
@@ -43,11 +43,11 @@ def herding(
     n_candidates: int = 300,
     n_eval: int = 1000,
 ) -> np.ndarray:
-    """Return n positions, each the best after the previous picks are covered."""
+    """Return n positions in idx, each with the largest gain after the previous picks are covered."""
     n_candidates = max(n, check_count(n_candidates, "n_candidates"))
     some = pool.sample(LOOKED_AT * n_candidates, rng, idx)
     tried = some[candidates(pool, some, n_candidates, rng, class_wise if pool.multi_label else None)]
-    return np.searchsorted(idx, _cover(pool, tried, n, rng, check_count(n_eval, "n_eval"), _unsureness))
+    return np.searchsorted(idx, _cover(pool, tried, n, rng, check_count(n_eval, "n_eval"), _uncertainty))
 
 
 def maxherding(
@@ -59,7 +59,7 @@ def maxherding(
     n_candidates: int = 1000,
     n_eval: int = 1000,
 ) -> np.ndarray:
-    """Return n positions by coverage alone: MaxHerding (Bae et al., 2024) is herding with u = 1."""
+    """Return n positions in idx by coverage alone: MaxHerding (Bae et al., 2024) is herding with u = 1."""
     tried = pool.sample(max(n, check_count(n_candidates, "n_candidates")), rng, idx)
     alike = _cover(
         pool, tried, n, rng, check_count(n_eval, "n_eval"), lambda pool, idx, rows: np.ones(len(idx))
@@ -73,7 +73,7 @@ def _cover(
     n: int,
     rng: np.random.Generator,
     n_eval: int,
-    unsureness: Callable[[PoolView, np.ndarray, np.ndarray], np.ndarray],
+    uncertainty: Callable[[PoolView, np.ndarray, np.ndarray], np.ndarray],
 ) -> np.ndarray:
     """Return n of the tried instances, each with the largest gain after the previous picks are covered."""
     eval_idx = pool.sample(n_eval, rng)
@@ -84,7 +84,7 @@ def _cover(
     covering, new = (directions(pool.rows(some, pool.dtype), center) for some in (known, tried))
     width = _width(covering)
     covered = _kernel((seen @ covering.T).max(axis=1, initial=-np.inf), width)
-    similar, unsure = _kernel(new @ seen.T, width), unsureness(pool, eval_idx, rows)
+    similar, unsure = _kernel(new @ seen.T, width), uncertainty(pool, eval_idx, rows)
     picked: list[int] = []
     for _ in range(n):
         gain = np.maximum(similar - covered, 0.0) @ unsure
@@ -94,7 +94,7 @@ def _cover(
     return np.asarray(tried[picked])
 
 
-def _unsureness(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _uncertainty(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return u by mean-field probabilities, computing variances for idx only, not for the whole pool."""
     if pool.multi_label:
         return np.asarray(class_wise(pool, idx), pool.dtype)

@@ -1,4 +1,4 @@
-"""Look-ahead without an oracle: the expected risk of the pool after labelling each candidate.
+"""Look-ahead without an oracle: choose the candidate whose label leaves the least expected risk.
 
 Roy & McCallum (2001) with the paper's update in place of retraining; risk "log" and "brier" are the
 expected log loss and Brier score (the losses behind CoreLog and CoreMSE; Tan et al., 2021).
@@ -38,7 +38,7 @@ def lookahead(
 
 
 def label_shift(pool: PoolView, idx: np.ndarray, eval_idx: np.ndarray, step: float) -> np.ndarray:
-    """Return a (C, E): how far a label at idx moves the logits of eval_idx along e_y - p."""
+    """Return a (C, E) of `lookahead/expected.py`: label y at c moves the logits of e by a_ce (e_y - p_c)."""
     seen = pool.cov_rows(idx, pool.dtype)
     own = np.sum(seen * pool.rows(idx, pool.dtype), axis=1)
     kind: Any = LIKELIHOODS[pool.posterior.likelihood]

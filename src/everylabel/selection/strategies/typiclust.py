@@ -1,7 +1,7 @@
 """Typiclust (Hacohen et al., 2022): the most typical instance of each cluster without labels.
 
-As the authors run it: min(labelled + n, 500) clusters by k-means; clusters with the fewest labels first,
-of those the largest; in it the instance with the least mean distance to its min(20, size/2) neighbours.
+As the authors run it: min(labelled + n, 500) clusters by k-means; clusters with the fewest labels first, the
+largest of these; in it the instance with the least mean distance to its min(20, size/2) nearest neighbours.
 """
 
 import numpy as np

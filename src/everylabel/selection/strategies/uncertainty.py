@@ -23,7 +23,7 @@ def entropy(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
 
 
 def margin(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
-    """Return -(p_first - p_second); with several classes per item that of the class nearest to 1/2."""
+    """Return -(p_first - p_second); with several classes per item of the class nearest to 1/2."""
     return -pool.margins(idx)
 
 
