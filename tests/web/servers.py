@@ -1,8 +1,6 @@
 """Real servers for tests, in processes and on threads."""
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from everylabel.cli import label as command
 from everylabel.simulation.people import Client
 from everylabel.web import server as web
 from everylabel.web.server import bound_socket
+from tests.forks import Forked
 
 READY = "everylabel is ready: "
 
@@ -26,7 +25,7 @@ READY = "everylabel is ready: "
 class Running(NamedTuple):
     """A server: its process, the address it printed, and a client."""
 
-    process: "subprocess.Popen[str]"
+    process: Forked
     address: str
     client: Client
 
@@ -57,11 +56,8 @@ def served(config: uvicorn.Config) -> Iterator[int]:
 @contextmanager
 def label(folder: Path, *arguments: object, first: str = "") -> Iterator[Running]:
     """Run `everylabel label` in a folder, until it is ready; first : code that runs before."""
-    program = ["-c", f"{first}\nfrom everylabel.cli import app\napp()"] if first else ["-m", "everylabel.cli"]
-    command = [sys.executable, *program, "label", *map(str, arguments), "--no-browser"]
-    process = subprocess.Popen(
-        [*command, "--port", "0"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = ["label", *map(str, arguments), "--no-browser", "--port", "0"]
+    process = Forked(command, folder, first=first)
     assert process.stdout is not None
     assert process.stderr is not None
     try:

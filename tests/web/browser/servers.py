@@ -3,13 +3,13 @@
 import json
 import re
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-COMMAND = [sys.executable, "-m", "everylabel.cli", "label"]
+from tests.forks import Forked
+
 PATIENCE = 300  # seconds until a server must be up, compiling and a busy machine included
 
 
@@ -19,14 +19,14 @@ class Server:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder, self.arguments = folder, arguments
         self.port, self.url = 0, ""
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Forked | None = None
 
     def start(self) -> "Server":
         """Start it, at the same port when it has run before."""
         printed = self.folder / "printed.txt"
-        command = [*COMMAND, *self.arguments, "--port", str(self.port), "--no-browser"]
+        command = ["label", *self.arguments, "--port", str(self.port), "--no-browser"]
         with printed.open("wb") as out:
-            self.process = subprocess.Popen(command, cwd=self.folder, stdout=out, stderr=out)
+            self.process = Forked(command, self.folder, out)
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and self.process.poll() is None:
             found = re.search(r"http://[\w.]+:(\d+)", printed.read_text(errors="replace"))
