@@ -133,7 +133,7 @@ def test_axe_finds_nothing_with_many_classes_and_a_long_text(text_page: Page, ax
 
 
 def test_first_load_is_small_and_stays_here(digits: Server) -> None:
-    driver = start_browser()
+    driver = start_browser(requests=True)
     try:
         page = Page(driver, digits.url).open("load")
         page.dialog("m")
