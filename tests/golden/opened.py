@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio.from_thread
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
@@ -61,7 +62,9 @@ def opened(source: Path, **how: Any) -> Iterator[TestClient]:
     opening = opened_server(project, LabelOptions(port=0), _silent, _silent, None)
     with one_thread(), opening as server:
         app: Any = server.server.config.app
-        yield TestClient(app, base_url="http://127.0.0.1")
+        made = TestClient(app, base_url="http://127.0.0.1")
+        with anyio.from_thread.start_blocking_portal() as made.portal:  # one thread for all requests
+            yield made
 
 
 def export(source: Path, what: str, out: Path, *more: str) -> str:

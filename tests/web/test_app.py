@@ -319,7 +319,7 @@ def test_whatever_is_sent_is_answered_as_described(client: httpx.Client) -> None
     for operation in operations:
 
         @given(case=operation.as_strategy())
-        @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+        @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
         def send(case: Any) -> None:
             case.call_and_validate(excluded_checks=[positive_data_acceptance])
 
