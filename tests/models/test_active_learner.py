@@ -72,10 +72,18 @@ def test_paper_update_begins_at_the_networks_own_layer() -> None:
     assert learner.pool.step_size == 10.0
 
 
-@pytest.mark.parametrize("killed_after", [4, 10, 13])
-def test_killed_run_continues_as_if_it_had_not_been(tmp_path: Path, killed_after: int) -> None:
+@pytest.fixture(scope="module")
+def never_killed() -> tuple[ActiveLearner, list[int]]:
+    """Return a learner after three rounds, and its picks."""
     whole = ActiveLearner(cnn(), IMAGES[:200], train=TRAIN)
-    picked = label_all(whole, 3, 10)
+    return whole, label_all(whole, 3, 10)
+
+
+@pytest.mark.parametrize("killed_after", [4, 10, 13])
+def test_killed_run_continues_as_if_it_had_not_been(
+    tmp_path: Path, killed_after: int, never_killed: tuple[ActiveLearner, list[int]]
+) -> None:
+    whole, picked = never_killed
     learner = ActiveLearner(cnn(), IMAGES[:200], train=TRAIN)
     learner.save(tmp_path / "run")
     first: list[int] = []

@@ -15,6 +15,8 @@ from tests.selection.sharded import Sharded
 NAMES = [s["name"] for s in el.strategies()]
 ASKED = {name for view in (PoolView, LearningPool) for name in (*vars(view), *view.__annotations__)}
 
+QUICK: dict[str, Any] = {"refine": {"n_batches": 9, "n_rounds": 2}}  # each proposing strategy in turn
+
 
 class Only:
     """A pool of no class of ours that answers what the protocol has and nothing else."""
@@ -32,9 +34,10 @@ class Only:
 
 
 def picks(pool: Any, name: str, made: Problem) -> list[list[int]]:
-    found = [el.select(pool, name, 6, np.random.default_rng(3))]
-    found += [el.select(pool, name, 4, np.random.default_rng(4), candidates=20)]
-    found += [el.select(pool, name, 5, np.random.default_rng(5), ask=lambda i: int(made.labels[i]))]
+    how = QUICK.get(name, {})
+    found = [el.select(pool, name, 6, np.random.default_rng(3), **how)]
+    found += [el.select(pool, name, 4, np.random.default_rng(4), candidates=20, **how)]
+    found += [el.select(pool, name, 5, np.random.default_rng(5), ask=lambda i: int(made.labels[i]), **how)]
     return [idx.tolist() for idx in found]
 
 
