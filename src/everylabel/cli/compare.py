@@ -55,7 +55,7 @@ def compare(
         "out/compare"
     ),
 ) -> None:
-    """Compare strategies on your labelled data; resume a stopped run; write one HTML report."""
+    """Compare strategies on your labelled data. Write one HTML report; repeat to resume a stopped run."""
     from everylabel.core.errors import need
 
     need("matplotlib", "plot", "the report's plots")  # fail before the work, not after

@@ -19,7 +19,7 @@ def demo(
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
     out: Annotated[Path, typer.Option(help="Folder of the report and the plot.")] = Path("out/demo"),
 ) -> None:
-    """Show the paper's two scenarios on handwritten digits: tables, a plot, a report."""
+    """Run two of the paper's experiments on handwritten digits. Write tables, a plot and a report."""
     from everylabel.experiments import demo as experiment
     from everylabel.experiments.results import Results
 

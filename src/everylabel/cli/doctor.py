@@ -24,7 +24,7 @@ def doctor(
     store: options.Store = None,
     folder: options.Folder = None,
 ) -> None:
-    """Check a project's log and files; copy the events before any damage to a new log."""
+    """Check a project's files for damage. Copy the answers before any damage to a new log."""
     from everylabel.projects.doctor import examine, find_log
 
     if keep_later:
@@ -49,7 +49,7 @@ def backup(
     store: options.Store = None,
     folder: options.Folder = None,
 ) -> None:
-    """Copy the log of a project to a file, also while people are labelling."""
+    """Copy all answers of a project to a file. Works while people label."""
     from everylabel.log.backup import back_up
     from everylabel.projects.doctor import find_log
 

@@ -51,7 +51,7 @@ def embed(
     ray: options.Ray = None,
     worker_cpus: options.WorkerCpus = None,
 ) -> None:
-    """Turn texts, images or a table into features, one row each, with a progress bar and the rate.
+    """Turn texts, images or a table into features. Write one row of numbers for each item.
 
     A target folder receives shards; a repeated run makes only the missing ones.
     """

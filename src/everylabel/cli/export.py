@@ -21,7 +21,9 @@ def export(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     what: Annotated[
         str,
-        typer.Option(help="labels, answers, predictions, all, test, model; or a queue: suspect, more ..."),
+        typer.Option(
+            help="labels, answers, predictions, all, test or model; or the name of a queue: suspect, more ..."
+        ),
     ] = "labels",
     form: Annotated[
         str | None,
@@ -37,7 +39,7 @@ def export(
     store: options.Store = None,
     folder: options.Folder = None,
 ) -> None:
-    """Write labels, answers, predictions or the model to a file; also while a server is running."""
+    """Write labels, predictions or the model to a file. Works while people label."""
     from everylabel.data.classes import column_list
 
     console = Console(stderr=True)

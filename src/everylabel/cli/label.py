@@ -30,37 +30,46 @@ def label(
     label_column: options.LabelColumn = None,
     id_column: options.IdColumn = None,
     classes: Annotated[
-        str | None, typer.Option(help="Comma-separated names, or a CSV file: name, description, key.")
+        str | None,
+        typer.Option(
+            help="Comma-separated class names, or a CSV file with the columns name, description, key."
+        ),
     ] = None,
     multi_label: Annotated[
         bool | None,
-        typer.Option("--multi-label/--single-label", help="An item may have several classes, or none."),
+        typer.Option("--multi-label/--single-label", help="Allow several classes per item, or none."),
     ] = None,
     label_separator: options.LabelSeparator = None,
     fields: Annotated[
-        str | None, typer.Option(help="Comma-separated columns to show with an item; or none, or all.")
+        str | None, typer.Option(help="Comma-separated columns to show with each item; all, or none.")
     ] = None,
     guidelines: Annotated[
         Path | None, typer.Option(help="A Markdown file to show beside the item; none removes it.")
     ] = None,
     images_in: Annotated[
-        list[Path] | None, typer.Option(help="Other folders in which images are allowed.")
+        list[Path] | None,
+        typer.Option(help="Further folder from which images may be shown; repeat for several."),
     ] = None,
     show: options.Show = None,
     model: options.Model = None,
     trust_model_code: options.TrustModelCode = False,
     import_file: Annotated[
-        Path | None, typer.Option("--import", help="Import labels of a table or of Label Studio's JSON.")
+        Path | None,
+        typer.Option("--import", help="Import labels from a table, or from a JSON export of Label Studio."),
     ] = None,
     import_label_column: Annotated[
-        str | None, typer.Option(help="The label column of the imported table, or Label Studio's control.")
+        str | None,
+        typer.Option(help="The label column of the imported table, or the name of Label Studio's <Choices>."),
     ] = None,
     import_id_column: Annotated[str | None, typer.Option(help="The id column of the imported table.")] = None,
     import_text_column: Annotated[
         str | None, typer.Option(help="The text column of the imported table.")
     ] = None,
     suggestions: Annotated[
-        Path | None, typer.Option(help="Import labels that you do not fully trust: a table, or JSON.")
+        Path | None,
+        typer.Option(
+            help="Import labels of a language model or program that may be wrong, from a table or JSON."
+        ),
     ] = None,
     suggestion_column: Annotated[
         str | None, typer.Option(help="The column of the source that holds suggestions.")
@@ -72,11 +81,11 @@ def label(
         str | None, typer.Option(help="The column that names the source of each suggestion.")
     ] = None,
     review: Annotated[
-        bool, typer.Option("--review", help="Check the labels of --label-column, likely errors first.")
+        bool, typer.Option("--review", help="Review the labels of --label-column, likely errors first.")
     ] = False,
     store: options.Store = None,
     host: Annotated[
-        str, typer.Option(help="The address to serve at; any other address requires a token.")
+        str, typer.Option(help="The address to serve at; any other than 127.0.0.1 requires a token.")
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
@@ -85,10 +94,13 @@ def label(
         ),
     ] = None,
     token: Annotated[
-        str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="Require this token; 20 characters or more.")
+        str | None,
+        typer.Option(
+            envvar="EVERYLABEL_TOKEN", help="A secret that the page requires; 20 characters or more."
+        ),
     ] = None,
     look_token: Annotated[
-        str | None, typer.Option(envvar="EVERYLABEL_LOOK_TOKEN", help="A read-only token.")
+        str | None, typer.Option(envvar="EVERYLABEL_LOOK_TOKEN", help="A token that allows reading only.")
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the token and, in line 2, the read-only token.")
@@ -99,7 +111,9 @@ def label(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     annotators_per_item: Annotated[
         str | None,
-        typer.Option(help="Number of people who answer each item; auto: more where the label is doubtful."),
+        typer.Option(
+            help="Number of people who answer each item; auto: one, and more if the label is doubtful."
+        ),
     ] = None,
     check_every: options.CheckEvery = None,
     test: Annotated[
@@ -109,18 +123,20 @@ def label(
         str | None, typer.Option(help="The person who labels the test set; default: everybody.")
     ] = None,
     lease_seconds: Annotated[
-        int | None, typer.Option(min=1, help="Seconds for which an item is reserved.")
+        int | None, typer.Option(min=1, help="Seconds for which an item is reserved for one person.")
     ] = None,
     strategy: options.Strategy = None,
     names_prior: options.NamesPrior = None,
     network: options.Network = None,
-    layout: Annotated[str, typer.Option(help="Layout of the map: pca, or umap if installed.")] = "pca",
+    layout: Annotated[
+        str, typer.Option(help="Method that draws the map of all items: pca, or umap if installed.")
+    ] = "pca",
     folder: options.Folder = None,
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Continue although rows are missing or changed.")
     ] = False,
     confirm_labels: Annotated[
-        bool, typer.Option("--confirm-labels", help="Keep the labels of changed rows.")
+        bool, typer.Option("--confirm-labels", help="Continue, and keep the labels of changed rows.")
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Add rows and images that appear while people label.")
@@ -129,7 +145,7 @@ def label(
     long_rows: options.LongRows = None,
     ray: options.Ray = None,
 ) -> None:
-    """Label texts, images or features on a page; the model learns from every click."""
+    """Label texts, images or features in the browser. The model learns from every answer."""
     given = {name: value for name, value in locals().items() if name != "source"}  # fields of `LabelOptions`
     from everylabel.data.classes import class_list
     from everylabel.projects.options import LabelOptions

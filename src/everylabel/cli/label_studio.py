@@ -44,7 +44,9 @@ def label_studio(
     store: Annotated[
         str | None,
         typer.Option(
-            "--store", "--database", help="The log: a file or postgresql://...; default: in the project."
+            "--store",
+            "--database",
+            help="Where answers are stored: a file or postgresql://...; default: in the project.",
         ),
     ] = None,
     folder: Annotated[
@@ -52,7 +54,7 @@ def label_studio(
     ] = Path(),
     names_prior: options.NamesPrior = None,
 ) -> None:
-    """Run a model for Label Studio: it learns from every annotation and chooses the next task."""
+    """Add a model to Label Studio. It learns from every annotation and chooses the next task."""
     from everylabel.label_studio.connected import ConnectOptions
     from everylabel.label_studio.service import BackendOptions, serve_label_studio
 

@@ -15,26 +15,30 @@ ImageColumn = Annotated[
     str | None, typer.Option("--image-column", help="The column that holds paths of images.")
 ]
 LabelSeparator = Annotated[
-    str | None, typer.Option(help="Between the classes of a label, with --multi-label; default ';'.")
+    str | None, typer.Option(help="Text between the classes of a label, with --multi-label; default: ';'.")
 ]
 LabelColumn = Annotated[
     str | None,
     typer.Option(
         "--label-column",
-        help="The column of existing labels; folder: names of sub-folders; y: of an .npz file.",
+        help="The column of existing labels; folder: names of sub-folders; y: the array of an .npz file.",
     ),
 ]
 IdColumn = Annotated[
-    str | None, typer.Option("--id-column", help="The column of ids; default: detected; none: no ids.")
+    str | None,
+    typer.Option("--id-column", help="The column of ids; default: found by its name; none: use row numbers."),
 ]
 Columns = Annotated[
     str | None, typer.Option(help="Comma-separated source columns to write, or none; default: all.")
 ]
 Show = Annotated[
     str | None,
-    typer.Option(help="A table that shows what each row of features is; for shards: their source."),
+    typer.Option(help="A table with the text or image of each row of features; for shards: their source."),
 ]
-Model = Annotated[str | None, typer.Option(help="The encoder: a folder or name, tfidf, pixels ...")]
+Model = Annotated[
+    str | None,
+    typer.Option(help="The encoder that turns items into features: a name or folder, tfidf, pixels ..."),
+]
 TrustModelCode = Annotated[
     bool, typer.Option("--trust-model-code", help="Run Python code that comes with the model.")
 ]
@@ -46,7 +50,10 @@ LongRows = Annotated[
 ]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of a text file that is not UTF-8.")]
 Store = Annotated[
-    str | None, typer.Option("--store", help="The log: a file or postgresql://...; default: in the project.")
+    str | None,
+    typer.Option(
+        "--store", help="Where answers are stored: a file or postgresql://...; default: in the project."
+    ),
 ]
 Ray = Annotated[
     str | None, typer.Option(help="Work on a Ray cluster: auto, local or its address (extra ray).")
@@ -81,10 +88,16 @@ class NetworkChoice(StrEnum):
 
 Network = Annotated[
     NetworkChoice | None,
-    typer.Option("--network", help="Fine-tune the encoder while people label: auto, on, or frozen (never)."),
+    typer.Option(
+        "--network",
+        help="Fine-tune the encoder while people label: auto (small data), on, or frozen (never).",
+    ),
 ]
 STRATEGIES = "herding, lookahead, margin, entropy, least_confident, badge, typiclust or random"
 Strategy = Annotated[str | None, typer.Option(help=f"Strategy that chooses the next item: {STRATEGIES}.")]
 CheckEvery = Annotated[
-    int | None, typer.Option(min=0, max=1000, help="Make one item in N a random check; 0: none.")
+    int | None,
+    typer.Option(
+        min=0, max=1000, help="Make one item in N a random check, which measures the accuracy; 0: none."
+    ),
 ]

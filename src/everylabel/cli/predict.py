@@ -31,7 +31,7 @@ def predict(
     long_rows: options.LongRows = None,
     store: options.Store = None,
     show: Annotated[
-        str | None, typer.Option(help="New place of the table that the project shows beside its features.")
+        str | None, typer.Option(help="New path of the table that --show of `label` named.")
     ] = None,
     names_prior: options.NamesPrior = None,
     model: options.Model = None,
@@ -39,7 +39,7 @@ def predict(
     ray: options.Ray = None,
     worker_cpus: options.WorkerCpus = None,
 ) -> None:
-    """Predict the classes of new items with a project's model; works while a server is running.
+    """Predict the classes of new items. Works while people label.
 
     New items are embedded with the project's encoder. For a folder of shards, as embed writes them, each
     shard becomes a table in the folder --out; a repeated run makes only the missing ones.

@@ -56,7 +56,7 @@ def reproduce(
         bool, typer.Option("--list", help="List experiments and datasets, run nothing.")
     ] = False,
 ) -> None:
-    """Run the paper's experiments on the available data; resume a stopped run; write one HTML report."""
+    """Run the paper's experiments on the available data. Write one HTML report; repeat to resume."""
     from everylabel.core.errors import EverylabelError
 
     console, folder = Console(), str(data or "data")

@@ -56,7 +56,7 @@ def simulate(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The curve, as .png or .csv.")] = None,
 ) -> None:
-    """Simulate labelling with the true labels through the HTTP API; print the learning curve of a budget."""
+    """Simulate labelling on labelled data. Print the accuracy as the number of labels grows."""
     console = Console()
     with tempfile.TemporaryDirectory() as place:
         from everylabel.core.checks import check_choice

@@ -33,7 +33,8 @@ def suggest(
         typer.Option(help="Comma-separated names, or a CSV file: name, description. Default: the project's."),
     ] = None,
     examples: Annotated[
-        int, typer.Option(min=0, max=200, help="Labels of the project to show the model as examples.")
+        int,
+        typer.Option(min=0, max=200, help="Number of labelled items of the project to put into the prompt."),
     ] = 0,
     name: Annotated[
         str | None, typer.Option(help="Name of the source on the page; default: the model's name.")
@@ -46,13 +47,13 @@ def suggest(
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for an answer.")] = 120,
     max_requests: Annotated[int | None, typer.Option(min=1, help="Stop after N requests.")] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Stop after N tokens, of questions and answers.")
+        int | None, typer.Option(min=1, help="Stop after N tokens, prompts and answers together.")
     ] = None,
     input_price: Annotated[
-        float | None, typer.Option(min=0, help="Price of a million tokens of questions, for the estimate.")
+        float | None, typer.Option(min=0, help="Price of a million prompt tokens, for the estimate.")
     ] = None,
     output_price: Annotated[
-        float | None, typer.Option(min=0, help="Price of a million tokens of answers.")
+        float | None, typer.Option(min=0, help="Price of a million answer tokens, for the estimate.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
     text_column: options.TextColumn = None,
@@ -62,7 +63,7 @@ def suggest(
     encoding: options.Encoding = None,
     long_rows: options.LongRows = None,
 ) -> None:
-    """Ask a language model for the class of each text; its answers are suggestions for `label`.
+    """Ask a language model for the class of each text. `label --suggestions` reads its answers.
 
     Repeat the same command to continue a stopped run.
     """
