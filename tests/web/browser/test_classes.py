@@ -58,6 +58,32 @@ def test_names_are_shown_as_words_and_described_on_hover(bank_page: Page) -> Non
     assert button.get_attribute("title") == "card_lost: gone or stolen"
 
 
+BROKEN = r"""const names = [...document.querySelectorAll("#classes .name")];
+const parts = names.flatMap((name) => [...name.childNodes]);
+const texts = parts.filter((part) => part.nodeType === Node.TEXT_NODE);
+const rows = (text, from, to) => {
+    const range = document.createRange();
+    range.setStart(text, from);
+    range.setEnd(text, to);
+    return new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size;
+};
+const broken = (text, word) => rows(text, word.index, word.index + word[0].length) > 1;
+return texts.flatMap((text) =>
+    [...text.data.matchAll(/\S+/g)].filter((word) => broken(text, word)).map(String))"""
+
+
+NAMED = """const names = ["abbreviation", "entity or thing", "location or place"];
+return import("/static/state.js").then(({ state, setClasses }) =>
+    setClasses(names.map((name, id) => ({ ...state.classes[id], name }))))"""
+
+
+def test_a_word_of_a_class_name_is_not_broken_on_a_phone(bank_page: Page) -> None:
+    bank_page.size(390, 844, mobile=True)
+    bank_page.open("words")
+    bank_page.script(NAMED)
+    assert bank_page.script(BROKEN) == []
+
+
 def test_order_merge_and_bring_back_by_keyboard(bank_page: Page, bank: Server) -> None:
     page = bank_page.open("keyboard")
     page.answer("1")

@@ -25,7 +25,8 @@ const ORDER = "1234567890";
 const LEAST = { narrow: 104, medium: 176, wide: 272 }; // least width of a button in pixels
 const LEAST_ON_PHONE = { narrow: 56, medium: 140, wide: 300 };
 const GAP = 8;
-const LONG = 30; // characters; a longer name needs the full width of a phone
+const LONG = 30; // characters; a longer name needs the full width of a button on a phone
+const LONG_WORD = 10; // characters; likewise, or the word is broken beside its percentage
 const NARROW = matchMedia("(max-width: 30rem)");
 
 let buttons = new Map();
@@ -73,7 +74,8 @@ function classButton(each, key) {
   const bar = make("span", { className: "bar", "aria-hidden": "true" });
   const name = make("span", { className: "name", dir: "auto" }, ...breakable(shownName(each.name)));
   const marks = { "data-class": each.id, "data-key": key };
-  const kind = each.name.length > LONG ? "class long" : "class";
+  const longest = Math.max(...shownName(each.name).split(/[\s_\-./]+/u).map((word) => word.length));
+  const kind = each.name.length > LONG || longest > LONG_WORD ? "class long" : "class";
   const button = make("button", { type: "button", className: kind, title: each.description ? `${each.name}: ${each.description}` : each.name, ...marks }, cap, name, share, bar);
   button.addEventListener("click", (event) => choose(each.id, event));
   return button;
