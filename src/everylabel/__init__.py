@@ -1,4 +1,4 @@
-"""everylabel: a classifier that learns from every label, the moment it is given.
+"""everylabel: active learning with a classifier that learns from every label at once.
 
 >>> import everylabel as el
 >>> mean = el.fit_map(features, labels, n_classes)       # exact last-layer training

@@ -53,7 +53,7 @@ PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "PyTorch",
         "everylabel.torch",
         "Any network's last layer, networks that learn from labels, and ensembles (the extra `torch`); "
-        "[how to](../how-to/network.md).",
+        "[how to](../how-to/finetune.md).",
         (
             *("ActiveLearner", "train_network", "train_with", "TunedEncoder", "TunedClassifier", "LastLayer"),
             *("ensemble_logits", "dropout_logits", "train_ensemble", "train_head"),

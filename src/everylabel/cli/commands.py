@@ -21,7 +21,7 @@ from everylabel.cli.console import Commands
 
 app = typer.Typer(
     cls=Commands,
-    help="A classifier that learns from every label, the moment it is given.",
+    help="Label a few items. Get a classifier that learns from every label, and an accuracy you can trust.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich's table truncates option names at 80 columns
