@@ -16,7 +16,7 @@ from everylabel.core.arrays import Array, array_namespace, float64
 from everylabel.core.newton import Objective, Point, along, inner
 
 MEMORY = 5  # pairs; twice as many save no steps
-NEAR = 2e-6  # of the gradient at zero weights: about the smallest that single precision resolves
+NEAR = 2e-6  # share of the gradient at zero weights: about the smallest that single precision resolves
 MAX_STEPS = 200  # then Newton's method, with its preconditioner, continues
 LARGE = 1e12  # squares above this, or below its inverse, may overflow or underflow in single precision
 

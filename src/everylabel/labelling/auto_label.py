@@ -1,16 +1,17 @@
 """Auto-labelling: the model labels the rest once people have confirmed enough of a random sample.
 
-The items and the labels that the model would give them are fixed at the start. A label is a class, or in a
-multi-label project all classes of an item: it is wrong if one of them is. Items are ranked by
+The items, and the labels that the model would give them, are fixed at the start. A label is a class. In a
+multi-label project it is all classes of an item, and wrong if one of them is. Items are ranked by
     score = p q,    p the probability of the label, q the mean probability of its class at the NEAREST items
 (a labelled neighbour counts with its label; q = 1 in a multi-label project). Confident errors lie among items
-of another class, so q finds them: on DBpedia-14 it lowered the error rate of the better half from 1.7 to
-1.0 %, on 12 classes of Banking-77 from .5 to .2 %. The set holds half of the free items, and more if the
-expected error rate, by the calibration of `quality/accuracy.py`, is at most MARGIN of the allowed one: errors
-must be rare, since 5 % needs more than 90 confirmations after one. People confirm in random order without
-seeing the guess. `quality/certificate.py` determines when the model may label, and moves on to better items
-when errors appear. The guarantee covers all items of the certified set, including the confirmed ones. Figures
-of six sets: `benchmarks/auto_label.py`.
+of another class, and q finds them: on DBpedia-14 it lowered the error rate of the better half from 1.7 to 1.0
+%, on 12 classes of Banking-77 from .5 to .2 %.
+
+The set holds half of the free items. It holds more if the expected error rate, by the calibration of
+`quality/accuracy.py`, is at most MARGIN of the allowed one: after a single error, a rate of 5 % needs more
+than 90 confirmations. People confirm in random order without seeing the guess. `quality/certificate.py`
+determines when the model may label, and moves on to better items when errors appear. The guarantee covers all
+items of the certified set, including the confirmed ones. Figures of six datasets: `benchmarks/auto_label.py`.
 """
 
 from concurrent.futures import Future
@@ -28,12 +29,12 @@ from everylabel.labelling.views import Reply, Views
 from everylabel.log.events import AutoLabel, Promise
 from everylabel.selection.pool import Where
 
-MARGIN = 0.1  # of the allowed error rate: 60 confirmations are to find no error
+MARGIN = 0.1  # share of the allowed error rate at which 60 confirmations will probably find no error
 HOPELESS = 2  # half is not proposed if its expected error rate is this many times the allowed one. The
 # calibration knows nothing of neighbours: it expected 5 to 8 % in DBpedia-14's better half, which had 1 %
-REFERENCES, FEWEST = 2000, 200  # items among which neighbours are looked for; fewer in large pools
+REFERENCES, FEWEST = 2000, 200  # items among which neighbours are searched; fewer in large pools
 PAIRS = 4 * 10**7  # pairs of items compared, about half a second with 384 features
-NEAREST = 20  # neighbours, of REFERENCES; of fewer a smaller number, at least 5
+NEAREST = 20  # neighbours among REFERENCES items; fewer, but at least 5, among fewer items
 BLOCK = 4096  # items compared at a time
 
 

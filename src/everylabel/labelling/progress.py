@@ -1,17 +1,15 @@
 """Progress of the labelling: the figures beside the page, from the state alone.
 
-The model's quality is estimated in the background (`quality/assessment.py`); this module reads the logged
-estimates. It also advises when more labels would bring little. With p the model on all n labels, q the model
-without the last m (a fifth), y and z the classes that p and q predict:
-    gain = mean over unlabelled items of p(y) - p(z)
-    next = gain log(1 + AHEAD / n) / log(n / (n - m))
-gain is the expected accuracy that the last m labels brought. next is what AHEAD more would bring if accuracy
-grew with the logarithm of labels. If next is below LITTLE in two estimates at least APART labels apart, the
-page suggests to stop. LITTLE was chosen on digits, TREC-6, MPQA and DBpedia-14 (12 runs of 500 labels,
-herding): the advice came in 8 of the 12 in which at some time 100 more labels bring less than a point on test
-data, and too early in one. On CIFAR-10, DTD-10, Subj and TweetOffensive, which were in sight as well, it came
-in 6 of 11 such runs, in none too early. With the mean of p(y) - q(y), which also counts that the model grows
-surer, it came in 5 and 5, and too early in one of each.
+The model's accuracy is estimated in the background (`quality/assessment.py`); this module reads the logged
+estimates.
+
+It also advises to stop. p is the model on all n labels, q the model without the last m (a fifth); y and z are
+the classes that p and q predict:
+    gain = mean over unlabelled items of p(y) - p(z)       expected accuracy that the last m labels brought
+    next = gain log(1 + AHEAD / n) / log(n / (n - m))      the same for AHEAD more, if it grows with log n
+The page suggests to stop if next is below LITTLE in two estimates at least APART labels apart; how often this
+comes in time: docs/how-labelling-works.md. The mean of p(y) - q(y), which also counts that the model grows
+surer, came in time less often.
 """
 
 from collections import Counter

@@ -6,12 +6,11 @@ hidden.
 
 Near copies of an item that the model predicts as the same class can be labelled by one key. They save work
 but teach the model little, so they are offered only if the model is at least SURE of the item and of the
-copy. Without that rule, `simulate --hands bulk` gave 500 labels by 131 keys on Banking-77, but an accuracy of
-only .32 on the other items; 125 items chosen one by one give .614, and 500 give .86. Labels that pile up on a
-few classes attract the predictions of other items. On 1,200 digits (14 seeds, up to 140 keys), SURE = .9
-opened one group in one run, which then was up to 2 points behind labelling one by one; SURE = .95 opened
-none. Of pairs with a cosine above COPY, 89 % have the same class on Banking-77, 99 % on Clinc-150, 96 % on
-MPQA.
+copy. Without that rule, 500 labels by 131 keys (`simulate --hands bulk`, Banking-77) gave an accuracy of .32
+on the other items; 125 items chosen one by one give .61. The reason: labels that pile up on a few classes
+attract the predictions of other items. With SURE = .9, one group of digits still cost 2 points; with .95 none
+was offered. Of pairs with a cosine above COPY, 89 % have the same class on Banking-77, 99 % on Clinc-150, 96
+% on MPQA.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -129,9 +128,9 @@ def without_label(look: Look, *, guessed: bool) -> np.ndarray:
 def _between(look: Look, asked: Asked) -> list[Found]:
     """Items with p(class), or the largest probability, between `low` and `high`; the surest first.
 
-    In a multi-label project: the probability of the yes or no that is decided on, for the class, or for the
-    class that the item most probably has. (Of many classes the least sure one is always half sure: with 28
-    classes of GoEmotions that held for all items until 200 labels, this for 22 to 44 % of them.)
+    In a multi-label project: the probability of the decision on the class, or on the class that the item most
+    probably has. (The least certain of many decisions is nearly always half sure, which would list all
+    items.)
     """
     free, probs = _guessed(look, asked.class_)
     if look.multi_label and look.probabilities is not None and look.thresholds is not None:

@@ -18,7 +18,7 @@ import numpy as np
 NORM = 10.0  # root mean square norm; on six datasets of features within 1% of the best accuracy
 POOL_NORM = 5.0  # root mean square norm of features scaled by a pool, for the prior of `suited_precision`
 POWER = 0.5
-RIDGE = 1e-3  # of the largest variance: directions without variance are trusted a little
+RIDGE = 1e-3  # share of the largest variance, added so that directions without variance count a little
 TWINS = 0.05  # spread relative to size below which instances count as near copies (twins),
 ENOUGH = 10  # unless a pool or several classes have this many (years, say, are far from zero)
 ROUNDING = 1e-4  # and their spread exceeds rounding

@@ -23,7 +23,7 @@ HERE = "local"  # a new cluster on this machine, which ends with this process
 LOOPBACK = "127.0.0.1"
 PATIENCE = 5.0  # seconds for a cluster to answer
 ALL = -1  # joblib's number for as many processes as there are cores
-RETRIES = 5  # of a part whose worker died
+RETRIES = 5  # runs of a part again after its worker died
 VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")  # as Ray lists them
 
 

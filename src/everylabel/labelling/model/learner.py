@@ -1,8 +1,9 @@
 """The project's live model: a pool that is trained on labels and then applies their changes one by one.
 
 On pools up to EXACT_UP_TO each label is learned exactly. On larger pools the second-order update learns it in
-one pass, and exact training follows in the background: without it, 100 labels of digits gave an accuracy of
-.86 in place of .94. Projects with suggestions do the same, because only training learns from suggestions.
+one pass, and exact training follows in the background: without this training, 100 labels of digits gave an
+accuracy of .86 instead of .94. Projects with suggestions do the same, because only training learns from
+suggestions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,10 +29,10 @@ SAMPLED = 1000  # items on which the expected accuracy of the whole pool is esti
 COLD_CANDIDATES = 2000  # candidates of the first picks, before any label
 COPIES = 0.95  # cosine similarity above which two items are near copies
 TRIED, FEWEST_TRIED = 300, 60  # candidates if one person labels, and the minimum if many do
-EVALUATED, FEWEST_EVALUATED = 1000, 250  # items that a choice is evaluated on, likewise
+EVALUATED, FEWEST_EVALUATED = 1000, 250  # items that a choice is evaluated on, for one person and for many
 QUESTION_CANDIDATES = 2000  # items that a yes / no question is chosen from
 CHECK_CANDIDATES = 5000  # items that a check of a class is drawn from
-TOLERANCE = 1e-6  # of training
+TOLERANCE = 1e-6  # at which training stops
 RETRAINED_FROM = 4  # labels changed at once from which on retraining an exact model is faster than updates
 DEFERRED_FROM = 64  # labels changed at once above which a large pool waits for the next training
 EXACT_UP_TO = 10**8  # items * features * classes: up to this size each label is learned exactly

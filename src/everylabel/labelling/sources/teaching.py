@@ -35,7 +35,7 @@ from everylabel.models.names import NameRows
 from everylabel.models.scaling import suited_precision
 from everylabel.selection.pool.features import Scaled
 
-WEIGHT = 0.1  # of an item with suggestions, relative to a label by people
+WEIGHT = 0.1  # weight of an item with suggestions, relative to a label by people
 ROUNDS = 5  # EM rounds
 USELESS_FROM = 0.8  # probability of being useless above which a source is ignored
 MOST = 20_000  # maximum number of items with suggestions that the head is trained on

@@ -35,7 +35,7 @@ DEFAULTS: dict[str, Any] = {
 }
 AUTO = "auto"  # as many answers to an item as its label needs
 CANNOT_TELL = -1
-NONE = -2  # none of the classes: for the model a class of its own, which is neither shown nor exported
+NONE = -2  # none of the classes: the model has a hidden class for it, which is neither shown nor exported
 GIVEN = "given"  # the source of labels that people review
 REVIEW = "review"  # the strategy that asks about given labels that are probably wrong
 IMPORT = "import"  # the person whose answers came with the source or from a file

@@ -23,7 +23,7 @@ from everylabel.core.errors import need
 
 NEEDED = ("onnx", "onnxruntime", "safetensors", "tokenizers")
 FILES = ("config.json", "model.safetensors", "modules.json", "sentence_bert_config.json", "tokenizer.json")
-TOKENS = 1024  # that are run together
+TOKENS = 1024  # run together
 GPU = Path("/proc/driver/nvidia")  # where there is one, torch is faster
 KNOWN = {"hidden_act": "gelu", "model_type": "bert", "position_embedding_type": "absolute"}
 

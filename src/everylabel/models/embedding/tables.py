@@ -7,7 +7,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, need
 
-MAX_CATEGORIES = 50  # of a column; rarer ones share one
+MAX_CATEGORIES = 50  # categories of a column; the rarer ones share one column
 
 
 class Table:

@@ -18,7 +18,7 @@ from everylabel.selection.pool import PoolView
 from everylabel.selection.sampling import most_central
 from everylabel.selection.strategies.strategy import squared_distances
 
-MAX_INSTANCES = 10_000  # of a larger pool, this many are drawn
+MAX_INSTANCES = 10_000  # a larger pool is represented by a random sample of this size
 
 
 def dropquery(

@@ -15,7 +15,7 @@ from everylabel.selection.strategies.badge import draw
 from everylabel.selection.strategies.herding import directions
 from everylabel.selection.strategies.strategy import squared_distances
 
-MAX_INSTANCES = 2000  # of a larger pool, this many are drawn: all pairs are compared
+MAX_INSTANCES = 2000  # a larger pool is represented by a random sample of this size: all pairs are compared
 
 
 def probcover(

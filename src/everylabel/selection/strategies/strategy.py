@@ -79,7 +79,7 @@ def all_scores(
 def best_of_few(rule: Few, n: int, *given: Any, **options: Any) -> np.ndarray:
     """Return the positions of the n best instances by a `few` rule."""
     tried, scores = (np.asarray(part) for part in rule(*given, **options))
-    order = np.argsort(tried)  # of ties the lowest position wins
+    order = np.argsort(tried)  # in a tie, the lowest position wins
     return np.asarray(tried[order][best(scores[order], n)])
 
 
