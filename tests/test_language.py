@@ -17,7 +17,10 @@ WORDS = {
     r"\bgive(s|n)? back\b": "return",
     r"\bcries? wolf\b": "false alarm",
     r"\bmade up\b": "generated",
-    r"\bleft aside\b": "ignored",
+    r"\b(left|put|set) aside\b": "ignored, excluded",
+    r"\b(is|are|was|were) to be\b": "must be, will be",
+    r"\bwhere (that|it) is possible\b": "if possible",
+    r"\bour (own )?page\b": "everylabel's page",
     r"\bbears? (the|them|it) ?\w* ?out\b": "confirms",
     r"\bgoes on\b": "continues, resumes",
     r"\btells? (of|who)\b": "shows, names",
@@ -29,6 +32,8 @@ IN_CODE = {
     r"\bbears? (the|them|it) ?\w* ?out\b": "confirms",
     r"\bso many\b": "N; name the number",
     r"\bhad it not\b": "without",
+    r"\blikewise\b": "also; repeat the noun",
+    r"\b(is|are|was|were) to be\b": WORDS[r"\b(is|are|was|were) to be\b"],
     r"\btold\b": "reported, said; name the report, the note or the message",
     r"\A(What|Who|Whoever|Those|That of)\b(?!.*\?)": "name the thing first: 'Return the ...', 'The ...'",
 }
@@ -40,6 +45,8 @@ IN_NAMES = {
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / "CHANGELOG.md",
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if not {"reference", "results"} & {*page.parts}),
 ]
 MODULES = [*sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "website").rglob("*.py"))]

@@ -3,7 +3,7 @@
 A posterior seen through b instances J (b, d) of one covariance is
     gram G = J cov J' (..., b, b);  logits F = J mean (..., b, k);  cov_h = cov J' (..., d, b)
 and a label y at instance i, whose curvature is c and whose residual is r = p_i - e_y, changes them by
-    F -= step/(1 + c g_ii) g_i r'        G -= c/(1 + c g_ii) g_i g_i'        cov_h likewise, column i for g_i
+    F -= step/(1 + c g_ii) g_i r'        G -= c/(1 + c g_ii) g_i g_i'        cov_h the same, column i for g_i
 One by one this is repeated, with c and r at the mean after the previous labels; jointly it is
     F -= step G (I + C G)^-1 R           inv(cov) += J' C J
 No step touches a d x d matrix. Everything is batched over leading axes; sign = -1 takes instances back.

@@ -143,7 +143,7 @@ class Items:
     """A user's data; all sequences have one entry per item.
 
     items : texts, image paths, pixels (n, h, w[, 3]), or rows of features (n, d)
-    kind : "text", "image" or "features"; "table" for a data frame that is to be embedded
+    kind : "text", "image" or "features"; "table" for a data frame whose rows are embedded
     ids : unique ids in the log: the item's own id, or its row number when it was first seen
     labels : class numbers into `classes`; -1 where there is no label
     own_ids : the source's own unique ids; None if it has none

@@ -39,7 +39,7 @@ class Learning:
         self.service, self.desk, self.configuration = service, service.desk, configuration
         self.marks, self._book = marks, Book()
         self._touched: dict[int, int] = {}  # annotation -> the count at its last webhook
-        self._gone: dict[int, int] = {}  # deleted annotation -> likewise; ids are never used again
+        self._gone: dict[int, int] = {}  # deleted annotation -> the same; ids are never used again
         self._removing = set[int]()  # annotations that we delete
         self._count = 0
 

@@ -38,7 +38,7 @@ def as_classifier(
     Parameters
     ----------
     posterior : Posterior
-        Over scaled features; it must keep its labelled instances if `partial_fit` is to be exact.
+        Over scaled features; for an exact `partial_fit` it must keep its labelled instances.
     scaling : Scaling
         Maps features, as they will be passed, to the posterior's scale.
     classes : sequence, optional

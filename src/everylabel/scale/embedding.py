@@ -102,7 +102,7 @@ def embed_shards(
     model, dtype, batch_size, device, trust_model_code
         As in `everylabel.embed`. The model is pretrained, since no worker sees all rows.
     options : Options
-        The columns, and how the file is to be read.
+        The columns, and how to read the file.
     ray : str, optional
         The address of a Ray cluster, see `cluster.connect`; None works in this process.
     shard_rows : int
