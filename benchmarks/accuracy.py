@@ -1,4 +1,4 @@
-"""Whether the accuracy that the page shows can be trusted: its estimate against the truth, in simulated runs.
+"""The accuracy that the page shows, compared with the true accuracy in simulated runs.
 A run has a pool of 2,000 items. Every tenth label is a random check; the others are chosen three at a time
 by herding (the page's default) or margin, up to 500 labels, with the page's own model: the pool as prior,
 class names as long as labels confirm them. After 24 numbers of labels the estimate is compared with the

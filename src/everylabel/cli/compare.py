@@ -32,8 +32,8 @@ def compare(
     strategy: Annotated[
         list[str] | None,
         typer.Option(
-            help="A strategy; may be given again. NAME/batch chooses a batch at once; skactiveml:NAME is "
-            "one of scikit-activeml. Default: eight of ours."
+            help="A strategy; repeat for several. NAME/batch chooses a batch at once; skactiveml:NAME is "
+            "one of scikit-activeml. Default: eight strategies."
         ),
     ] = None,
     label_column: options.LabelColumn = None,

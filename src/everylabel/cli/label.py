@@ -37,7 +37,7 @@ def label(
     ] = None,
     multi_label: Annotated[
         bool | None,
-        typer.Option("--multi-label/--single-label", help="Allow several classes per item, or none."),
+        typer.Option("--multi-label/--single-label", help="Allow several classes per item, or only one."),
     ] = None,
     label_separator: options.LabelSeparator = None,
     fields: Annotated[

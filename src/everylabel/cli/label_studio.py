@@ -28,7 +28,8 @@ def label_studio(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any free port.")] = 9090,
     address: Annotated[
-        str | None, typer.Option(help="Our address as Label Studio sees it; default: host and port.")
+        str | None,
+        typer.Option(help="The address of the backend as Label Studio sees it; default: host and port."),
     ] = None,
     register: Annotated[
         bool,
@@ -36,10 +37,13 @@ def label_studio(
     ] = True,
     page: Annotated[
         bool,
-        typer.Option("--page", help="Also open our own page; its answers go to Label Studio."),
+        typer.Option("--page", help="Also open the labelling page; its answers go to Label Studio."),
     ] = False,
     page_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of our page; further projects use the next ones.")
+        int,
+        typer.Option(
+            min=0, max=65535, help="Port of the labelling page; further projects use the next ones."
+        ),
     ] = 8765,
     store: Annotated[
         str | None,

@@ -29,7 +29,7 @@ def reproduce(
         list[str] | None, typer.Argument(help="Experiments, by name or figure (fig4); default: all.")
     ] = None,
     dataset: Annotated[
-        list[str] | None, typer.Option(help="Only these datasets; may be given again.")
+        list[str] | None, typer.Option(help="Only these datasets; repeat for several.")
     ] = None,
     reps: Annotated[int, typer.Option(min=1, help="Repetitions; the paper has 10 and 30.")] = 10,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")] = None,
