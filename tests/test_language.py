@@ -39,8 +39,11 @@ IN_CODE = {
 }
 IN_NAMES = {
     r"_(anew|told|tells?)(_|$)(?<!cannot_tell_)(?<!cannot_tell)": "again, reported, shown",
-    r"^test_(what|who|whom|those)_": "name the thing: test_class_without_predictions_does_not_block_others",
+    r"^test_(it|they|others|what|who|whom|those|one_who)_": (
+        "name the thing: test_class_without_predictions_does_not_block_others"
+    ),
     r"_goes_on(_|$)": "continues, resumes",
+    r"_so_many(_|$)": "name the number: every_nth, size_is_limited",
 }
 PAGES = [
     ROOT / "README.md",

@@ -133,7 +133,7 @@ def test_message_names_the_argument(call: Any, message: str) -> None:
     np.testing.assert_array_equal(POST.cov, cov)
 
 
-def test_it_is_a_value_error() -> None:
+def test_error_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="labels"):
         el.update(POST, X, [7, 7])
 

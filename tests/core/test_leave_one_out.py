@@ -26,7 +26,9 @@ def _posterior(
 @pytest.mark.parametrize(
     ("n", "d", "k", "likelihood"), [(40, 3, 4, "gaussian"), (25, 60, 3, "gaussian"), (60, 4, 2, "binary")]
 )
-def test_it_is_close_to_training_without_each_label(n: int, d: int, k: int, likelihood: str) -> None:
+def test_leave_one_out_is_close_to_training_without_each_label(
+    n: int, d: int, k: int, likelihood: str
+) -> None:
     x, y, weights = _problem(n, d, k)
     precision = 1.7
     posterior = _posterior(x, y, k, weights, precision, likelihood)
@@ -54,7 +56,9 @@ def test_both_sizes_of_the_matrix_give_the_same() -> None:
 
 
 @pytest.mark.parametrize("n", [90, 8])
-def test_where_classes_are_many_those_seen_stand_for_all(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_approximation_for_many_classes_is_close_to_the_exact_one(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x, y, weights = _problem(n, 9, 12)
     posterior = _posterior(x, y, 12, weights, 1.7, "gaussian")
     whole, trained = np.asarray(leave_one_out(posterior)), np.asarray(el.logits(posterior, x))
@@ -77,7 +81,7 @@ def test_parts_make_no_difference(most_work: int, monkeypatch: pytest.MonkeyPatc
     np.testing.assert_allclose(leave_one_out(posterior), whole, rtol=1e-9, atol=1e-10)
 
 
-def test_it_wants_the_labelled_instances() -> None:
+def test_leave_one_out_needs_the_labelled_instances() -> None:
     x, y, _ = _problem(8, 3, 2)
     posterior = el.laplace(el.fit_map(x, y, 2), x, keep_data=False)
     with pytest.raises(el.EverylabelError, match="keep_data"):

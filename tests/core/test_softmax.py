@@ -18,7 +18,7 @@ def test_equals_scipy_along_the_last_axis(shape: tuple[int, ...], scale: float) 
     np.testing.assert_allclose(log_softmax(f), scipy.special.log_softmax(f, axis=-1), rtol=1e-12, atol=1e-14)
 
 
-def test_nothing_overflows_and_impossible_classes_stay_so() -> None:
+def test_softmax_does_not_overflow_and_keeps_impossible_classes_at_zero() -> None:
     f = np.array([[1e300, 0.0, -1e300], [-np.inf, 2.0, 2.0]])
     np.testing.assert_allclose(softmax(f), [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]])
     np.testing.assert_allclose(np.exp(log_softmax(f)), [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]])

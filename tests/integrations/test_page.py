@@ -47,7 +47,7 @@ def test_every_section_with_code_is_run() -> None:
 @pytest.mark.filterwarnings("ignore:.*type hint:UserWarning")  # of MLflow's own functions
 @pytest.mark.filterwarnings("ignore:.*has been deprecated in 1.1.0:DeprecationWarning")  # within small-text
 @pytest.mark.parametrize("section", [name for name in NEEDS if name != "baal"])
-def test_it_runs(section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_the_page_runs(section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip(NEEDS[section], reason=f"needs {NEEDS[section]} (make install)")
     monkeypatch.chdir(tmp_path)
     scope = run(section)

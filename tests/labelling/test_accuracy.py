@@ -75,7 +75,7 @@ def test_the_interval_holds_the_truth_of_a_model_that_is_too_sure() -> None:
     assert np.mean(held) >= 0.95
 
 
-def test_it_is_never_a_clipped_hundred() -> None:
+def test_accuracy_estimate_of_right_verdicts_stays_below_100_percent() -> None:
     sure, right = np.full(40, 0.99), np.ones(40, bool)
     all_right = Verdicts(sure, right, sure, right, np.tile([1.0, 0.0], 20))
     found = accuracy_left(all_right, np.full(500, 0.999))

@@ -50,7 +50,7 @@ def test_verdicts_are_those_of_models_that_did_not_know_the_label(tmp_path: Path
     assert found.body.share == pytest.approx(np.bincount(Y[left]).max() / len(left), abs=0.05)
 
 
-def test_it_is_written_down_once_and_changes_nothing(tmp_path: Path) -> None:
+def test_assessment_is_logged_once_and_does_not_change_labels(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=2) as made:
         label(made, 40)
         retrain(made.desk)

@@ -19,7 +19,7 @@ def _mean(made: Service) -> np.ndarray:
     return np.array(made.desk.learner.pool.posterior.mean)
 
 
-def test_each_is_an_event_of_its_own_and_none_a_check(tmp_path: Path) -> None:
+def test_bulk_labels_are_separate_events_and_never_checks(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=1) as made:
         label(made, 5)  # the next one is a random check
         own = made.desk.state.leases["me"].item
@@ -38,7 +38,7 @@ def test_each_is_an_event_of_its_own_and_none_a_check(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("n", [2, 8])
-def test_one_undo_takes_all_back(
+def test_one_undo_takes_all_bulk_labels_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact: bool, n: int
 ) -> None:
     monkeypatch.setattr(learning, "EXACT_UP_TO", 10**8 if exact else 0)

@@ -136,7 +136,7 @@ def test_a_new_class_brings_its_name_and_a_description_counts(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("names", [["engine", "violin", "harvest", "river"], ["c1", "c2", "c3", "c4"]])
-def test_names_that_lie_or_say_nothing_are_left_aside(tmp_path: Path, names: list[str]) -> None:
+def test_misleading_and_uninformative_names_are_ignored(tmp_path: Path, names: list[str]) -> None:
     with named(tmp_path / "log", names, strategy="random") as made:
         give(made, 12)
         retrain(made.desk)
@@ -149,7 +149,7 @@ def test_names_that_lie_or_say_nothing_are_left_aside(tmp_path: Path, names: lis
         assert abs(accuracy(made) - lying) < 0.02
 
 
-def test_names_that_hold_are_kept(tmp_path: Path) -> None:
+def test_confirmed_names_are_kept(tmp_path: Path) -> None:
     with named(tmp_path / "log", strategy="random") as made:
         give(made, 12)
         retrain(made.desk)
@@ -203,7 +203,7 @@ def test_cached_names_are_not_embedded_again(tmp_path: Path) -> None:
     assert ClassNames().vectors(state) == {}
 
 
-def test_an_encoder_that_cannot_be_had_is_reported_and_nothing_else_changes(tmp_path: Path) -> None:
+def test_unavailable_encoder_is_reported_and_nothing_else_changes(tmp_path: Path) -> None:
     def broken(phrases: Sequence[str]) -> np.ndarray:
         raise EverylabelError("the model is not there")
 

@@ -16,7 +16,7 @@ from everylabel.selection.threads import SMALL
 
 
 @pytest.mark.parametrize("size", [1000, SMALL])
-def test_it_runs_for_every_size(size: int) -> None:
+def test_compiling_ahead_runs_for_every_pool_size(size: int) -> None:
     retrainer.compile_loops(size, "margin")
 
 
@@ -78,7 +78,7 @@ print(before["move"], compiled() == before)
     assert done.stdout == "1 True\n"
 
 
-def test_loops_of_many_logits_are_left_alone_where_there_are_few() -> None:
+def test_small_pools_do_not_load_the_compiler() -> None:
     code = """
 import sys
 from everylabel.labelling.model.retrainer import compile_loops

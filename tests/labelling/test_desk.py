@@ -197,7 +197,7 @@ def test_reading_ends_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
         assert made.submit(saying(made)).result() == {}
 
 
-def test_everyone_gets_another_item_and_keeps_it() -> None:
+def test_each_person_gets_a_different_item_and_keeps_it() -> None:
     with desk(Memory()) as made:
         made.submit(saying(made, *(("me", events.Label(IDS[i], i % 3)) for i in range(6)))).result()
         first = asking(made, "anna", "ben", "anna")
@@ -233,7 +233,7 @@ def test_second_opinions_come_first_then_checks_then_choices() -> None:
         assert asking(made, "dora")["dora"].reason == "chosen"
 
 
-def test_one_hand_out_in_so_many_is_a_check_however_many_ask_at_once() -> None:
+def test_every_nth_lease_is_a_check_however_many_people_ask_at_once() -> None:
     for people in (1, 4, 7):
         log, names = Memory(check_every=5, strategy="random"), [f"p{i}" for i in range(people)]
         with desk(log) as made:

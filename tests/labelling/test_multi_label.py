@@ -52,7 +52,7 @@ def said(item: int, present: list[int], absent: list[int] | None = None) -> even
     return events.MultiLabel(f"i{item}", present, gone)
 
 
-def test_each_class_is_voted_on_by_itself_and_a_tie_goes_to_the_last() -> None:
+def test_votes_are_counted_by_class_and_the_latest_answer_decides_a_tie() -> None:
     made = state(("ann", said(0, [0, 1])), ("ben", said(0, [1])), ("cem", said(0, [2])))
     assert made.labels[0] == ClassSet((1,), (0, 2))
     assert not made.disputed

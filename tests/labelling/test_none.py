@@ -36,7 +36,7 @@ def brute(made: Service) -> np.ndarray:
     return np.asarray(fit_map(x, [columns.index(c) for c in y], len(columns), prior))
 
 
-def test_all_classes_become_less_likely_there_and_where_it_looks_alike(tmp_path: Path) -> None:
+def test_none_of_these_lowers_all_classes_for_the_item_and_similar_ones(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         labelled(made)
         assert of_classes(made, THREES[0]) == pytest.approx(1.0, abs=1e-4)
@@ -54,7 +54,7 @@ def test_all_classes_become_less_likely_there_and_where_it_looks_alike(tmp_path:
         assert fingerprint(made) == before
 
 
-def test_taken_back_it_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_undone_none_of_these_leaves_no_trace(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         labelled(made)
         retrain(made.desk)
@@ -73,7 +73,7 @@ def test_taken_back_it_leaves_nothing_behind(tmp_path: Path) -> None:
         assert fingerprint(made) == state
 
 
-def test_exports_leave_it_out_and_give_what_is_likely_if_a_class_fits(tmp_path: Path) -> None:
+def test_exports_omit_none_of_these_and_give_probabilities_given_that_a_class_fits(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         labelled(made)
         made.none_of_these("me", IDS[THREES[0]]).result()
@@ -88,7 +88,7 @@ def test_exports_leave_it_out_and_give_what_is_likely_if_a_class_fits(tmp_path: 
         assert posterior.n_classes == 10
 
 
-def test_without_classes_there_is_none_that_could_not_fit(tmp_path: Path) -> None:
+def test_none_of_these_needs_a_class(tmp_path: Path) -> None:
     with service(tmp_path / "log", []) as made:
         item = made.next("me").result()["next"]["item"]["id"]
         with pytest.raises(Refused, match="add one first"):

@@ -55,7 +55,7 @@ def by_brute_force(made: Service, ruled_out: dict[str, set[int]]) -> np.ndarray:
     return minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x.reshape(-1, k)
 
 
-def test_it_is_learned_at_once_and_trained_to_the_letter(tmp_path: Path) -> None:
+def test_ruled_out_class_is_learned_at_once_and_by_training(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 40)
         retrain(made.desk)
@@ -147,7 +147,7 @@ def test_guess_before_the_answer_counts_for_the_accuracy(tmp_path: Path) -> None
         assert made.state.agreement.figures() is None
 
 
-def test_others_add_to_it_and_a_class_of_theirs_goes_first(tmp_path: Path) -> None:
+def test_refusals_of_people_are_combined_until_somebody_gives_a_class(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0, annotators_per_item=2) as made:
         label(made, 12)
         item, i = IDS[200], 200

@@ -126,7 +126,7 @@ def test_nobody_is_labelling_after_a_restart_before_they_say_so(tmp_path: Path) 
         assert here(made) == {"ana": True, "script": True}
 
 
-def test_a_page_that_is_gone_without_a_word_is_forgotten(tmp_path: Path) -> None:
+def test_page_that_stops_reporting_is_forgotten(tmp_path: Path) -> None:
     clock = Clock()
     with service(tmp_path / "log") as made:
         made.next("ana").result()
@@ -140,7 +140,7 @@ def test_a_page_that_is_gone_without_a_word_is_forgotten(tmp_path: Path) -> None
         assert here(made) == {"ana": True}
 
 
-def test_one_who_was_alone_continues_while_being_asked(tmp_path: Path) -> None:
+def test_only_person_continues_while_asked_for_a_name(tmp_path: Path) -> None:
     clock = Clock()
     with service(tmp_path / "log") as made:
         made.next("me").result()
@@ -153,7 +153,7 @@ def test_one_who_was_alone_continues_while_being_asked(tmp_path: Path) -> None:
         assert here(made)["me"]
 
 
-def test_only_so_many_are_remembered(tmp_path: Path) -> None:
+def test_number_of_remembered_tabs_and_people_is_limited(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         presence = made.views.presence
         for i in range(module.MOST + 1):

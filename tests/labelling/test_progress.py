@@ -91,7 +91,7 @@ def test_breaks_are_left_out_of_the_speed() -> None:
     assert progress.per_minute(made, "me") == pytest.approx(20.0)
 
 
-def test_the_curve_has_at_most_so_many_points_and_keeps_the_last() -> None:
+def test_curve_has_a_limited_number_of_points_and_keeps_the_last() -> None:
     made = state(999)
     for n in range(1000):
         made.curve[n] = n / 2000

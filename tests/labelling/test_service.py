@@ -513,7 +513,7 @@ def test_reading_continues_while_nothing_can_be_written(
             assert made.views.progress("me")["items"] == N
 
 
-def test_the_desk_outlives_those_who_do_not_wait_and_refuses_when_it_is_closed(tmp_path: Path) -> None:
+def test_desk_survives_cancelled_requests_and_refuses_after_close(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         future = made.next("me")
         future.cancel()

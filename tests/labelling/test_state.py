@@ -35,7 +35,7 @@ def label(item: int, number: int, **more: Any) -> events.Label:
     return events.Label(IDS[item], number, **more)
 
 
-def test_where_an_item_is() -> None:
+def test_item_place_follows_its_answers() -> None:
     made = state(
         ("me", label(0, 2)),
         ("me", events.CannotTell(IDS[1])),

@@ -20,7 +20,7 @@ def _ledger(*looks: tuple[int, float | None], labels: int = 200) -> State:
     return made
 
 
-def test_it_suggests_to_stop_when_the_last_labels_brought_little_twice() -> None:
+def test_stop_is_suggested_when_the_last_labels_gained_little_twice() -> None:
     advice = stop(_ledger((90, EDGE / 2), (100, 0.0)))
     assert advice["suggest"]
     assert advice["sentence"] == (
@@ -45,10 +45,10 @@ def test_it_suggests_to_stop_when_the_last_labels_brought_little_twice() -> None
         [(290, EDGE / 2), (300, EDGE / 2)],  # answers that were taken back since
     ],
 )
-def test_it_does_not_otherwise(looks: list[tuple[int, float | None]]) -> None:
+def test_stop_is_not_suggested_otherwise(looks: list[tuple[int, float | None]]) -> None:
     assert not stop(_ledger(*looks))["suggest"]
 
 
-def test_the_sentence_is_there_before_it_is_advice() -> None:
+def test_progress_sentence_appears_before_the_advice_to_stop() -> None:
     sentence = stop(_ledger((100, 0.021)))["sentence"]
     assert sentence == "The last 20 labels raised the expected accuracy by 2.1 points."

@@ -145,7 +145,7 @@ def test_suggestions_alone_teach_and_labels_correct_them(tmp_path: Path) -> None
         assert accuracy(made) > 0.85
 
 
-def test_a_useless_source_teaches_nothing_once_labels_speak(tmp_path: Path) -> None:
+def test_useless_source_is_ignored_once_there_are_labels(tmp_path: Path) -> None:
     with (
         service(tmp_path / "a.sqlite", check_every=0) as made,
         service(tmp_path / "b.sqlite", check_every=0) as without,
@@ -217,7 +217,7 @@ def test_sources_are_measured_by_random_checks_and_their_errors_by_all_labels(tm
         assert source["confusions"] == [{"said": int(Y[0] + 1) % 10, "label": int(Y[0]), "n": 1}]
 
 
-def test_all_is_as_before_after_a_restart(tmp_path: Path) -> None:
+def test_suggestions_survive_a_restart(tmp_path: Path) -> None:
     with service(tmp_path / "log.sqlite") as made:
         give(made)
         label(made, 5)

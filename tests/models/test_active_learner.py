@@ -52,7 +52,7 @@ def test_network_learns_round_by_round(update: str) -> None:
     assert list(frame["labels"]) == [15, 30, 45, 60]
 
 
-def test_each_pick_knows_the_last_label() -> None:
+def test_each_pick_uses_the_last_label() -> None:
     learner = ActiveLearner(cnn(), IMAGES[:200], train=TRAIN)
     label_all(learner, 1, 10)
     before = learner.predict_proba(IMAGES[:200])

@@ -21,7 +21,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
     return 3.0 * x + 7.0, y
 
 
-def test_it_predicts_and_learns_as_the_posterior(tmp_path: Path) -> None:
+def test_loaded_classifier_predicts_and_learns_as_the_saved_one(tmp_path: Path) -> None:
     x, y = digits()
     scaling = fit_scaling(x[:80], np.ones(80))
     h = scaling(x)

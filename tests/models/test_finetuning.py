@@ -119,7 +119,7 @@ def test_random_labels_are_refused(bert: str) -> None:
     np.testing.assert_allclose(refused.embed(texts), refused.features, atol=1e-5)
 
 
-def test_no_label_has_a_say_in_its_own_prediction(bert: str) -> None:
+def test_cross_fitted_predictions_do_not_use_their_own_label(bert: str) -> None:
     texts, labels = some_texts(24)
     tuner = Tuner(Encoder(bert), texts, ["down", "up"])
     known = {i: int(label == "up") for i, label in enumerate(labels)}

@@ -126,7 +126,7 @@ def test_writes_of_a_server_are_no_damage(
     assert "121 events, all whole" in examined(postgres, tmp_path).fine[0]
 
 
-def test_a_log_of_which_nothing_can_be_read_is_reported_and_not_replaced_by_an_empty_one(
+def test_unreadable_log_is_reported_and_not_replaced(
     tmp_path: Path,
 ) -> None:
     where = tmp_path / "labels.sqlite"

@@ -387,7 +387,7 @@ def test_columns_of_features_need_a_table(tmp_path: Path) -> None:
             open_project(tmp_path / "e.npy", **option)
 
 
-def test_a_name_is_no_path_once_a_project_says_so(tmp_path: Path) -> None:
+def test_remembered_dataset_name_wins_over_a_file_of_that_name(tmp_path: Path) -> None:
     place = open_project("digits", folder=tmp_path / "p" / "digits.everylabel").folder
     open_project("digits")
     (tmp_path / "digits").mkdir()

@@ -108,7 +108,7 @@ def test_doctor_looks_at_them_too(source: Path) -> None:
         assert name in result.output
 
 
-def test_they_are_their_owners_only(tmp_path: Path, source: Path) -> None:
+def test_only_the_owner_can_read_the_files(tmp_path: Path, source: Path) -> None:
     for path in opened(source).folder.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     write_json(tmp_path / "x.json", {"a": 1, "ü": [None, "☃"]})

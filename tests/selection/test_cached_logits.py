@@ -82,7 +82,7 @@ def test_the_narrow_are_below_all_before_them(workers: int, monkeypatch: pytest.
     np.testing.assert_allclose(found[1], own[found[0]], atol=1e-7)
 
 
-def test_of_very_many_that_fall_the_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_last_of_many_falling_margins_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "SMALL", 0)
     monkeypatch.setattr(threads, "workers", lambda: 1)
     numbers = made(2)

@@ -46,7 +46,7 @@ def test_picks_are_free_unique_and_repeatable(name: str, likelihood: str) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_all_that_is_free_can_be_picked_and_no_more(name: str) -> None:
+def test_all_free_instances_can_be_picked_and_no_others(name: str) -> None:
     pool, *_ = problem(n=14)
     assert sorted(el.select(pool, name, 6, rng()).tolist()) == pool.free_idx.tolist()
     with pytest.raises(el.EverylabelError, match="n is 7, but 6 instance"):

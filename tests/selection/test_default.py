@@ -33,7 +33,7 @@ def test_model_equals_that_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("k", [2, 5, 150])
-def test_from_cold_it_reaches_most_classes(k: int) -> None:
+def test_default_reaches_most_classes_without_initial_labels(k: int) -> None:
     x, y = clusters(k)
     at_once = el.select(el.Pool(x, prior(k)), n=k, rng=rng())
     assert len(set(at_once.tolist())) == k

@@ -46,7 +46,7 @@ def test_a_label_that_was_changed_exactly_is_replayed_as_it_is_now(trained: bool
     np.testing.assert_allclose(pool.posterior.cov, twin.posterior.cov, atol=1e-9)
 
 
-def test_each_step_is_what_the_core_does() -> None:
+def test_each_step_equals_the_core_function() -> None:
     pool, features, *_ = problem()
     post, h = pool.posterior, features[4:5]
     leased = Condition(4, h).after(post)

@@ -493,7 +493,7 @@ def test_an_exact_pool_has_no_step_size_from_the_start() -> None:
             el.Pool(features, post, method="exact", step_size=step)
 
 
-def test_no_label_is_asked_for_that_could_not_be_learned() -> None:
+def test_select_asks_for_no_label_that_cannot_be_learned() -> None:
     made = problem(method="exact")
     forgetful = el.Pool(made.features, made.pool.posterior.replace(data=None), method="exact")
     cases: list[tuple[el.Pool, dict[str, Any], str]] = [

@@ -37,7 +37,7 @@ def consistent(pool: el.Pool) -> None:
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_it_becomes_less_likely_and_nothing_is_left_when_taken_back(how: dict[str, Any]) -> None:
+def test_ruled_out_class_becomes_less_likely_until_taken_back(how: dict[str, Any]) -> None:
     made = problem(**how)
     pool, before = made.pool, made.pool.posterior
     pool.variances()

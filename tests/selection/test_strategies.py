@@ -365,7 +365,7 @@ def test_the_best_of_those_tried_is_the_best_of_all_scores(name: str) -> None:
         assert picked.tolist() == pool.free_idx[best(every, n)].tolist()
 
 
-def test_of_ties_among_those_tried_the_lowest_position_wins() -> None:
+def test_tied_scores_go_to_the_lowest_position() -> None:
     tried, found = np.array([5, 2, 9, 0]), np.array([1.0, 1.0, 1.0 + 1e-9, 0.5])
     strategy = Strategy("some", "some are tried", "none", few=lambda pool, idx, rng: (tried, found))
     every = all_scores(strategy, problem().pool, np.arange(12), rng())

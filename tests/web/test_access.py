@@ -174,7 +174,7 @@ async def _greets(_: Any, __: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
-def test_nobody_is_shut_out_by_one_who_guesses_from_the_same_address() -> None:
+def test_guesses_from_an_address_do_not_lock_out_its_other_users() -> None:
     access = Access(_greets, Tokens("secret"))
     access.guesses = Guesses(lambda: 100.0)
 

@@ -260,7 +260,7 @@ def test_an_image_that_is_gone_is_reported(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["..%2f..%2fetc%2fpasswd", "../../etc/passwd", "%00", "/etc/passwd"])
-def test_no_path_leads_out(client: httpx.Client, path: str) -> None:
+def test_paths_cannot_leave_the_served_folder(client: httpx.Client, path: str) -> None:
     assert client.get(f"/api/image/{path}").status_code == 404
     assert client.get(f"/static/{path}").status_code == 404
 
@@ -351,7 +351,7 @@ def test_letters_that_a_name_joins_are_fine(client: httpx.Client, name: str) -> 
     assert post(client, "next", person=name)["next"]
 
 
-def test_a_name_is_one_however_its_accents_are_written(client: httpx.Client) -> None:
+def test_names_with_composed_and_decomposed_accents_are_equal(client: httpx.Client) -> None:
     item = post(client, "next", person="Rene\u0301")["next"]["item"]["id"]
     assert post(client, "next", person="Ren\u00e9")["next"]["item"]["id"] == item
     post(client, "label", person="Rene\u0301", item=item, **{"class": truth(item)})

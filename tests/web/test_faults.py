@@ -44,7 +44,7 @@ def test_nothing_is_acknowledged_into_a_log_that_was_deleted(tmp_path: Path) -> 
         assert server.stop()[0] == 0
 
 
-def test_a_database_that_swallows_everything_stops_nobody_for_ever(postgres: str, tmp_path: Path) -> None:
+def test_silent_database_blocks_nobody_for_ever(postgres: str, tmp_path: Path) -> None:
     with (
         proxied(postgres) as (proxy, url),
         label(tmp_path, "digits", "--store", url, "--project", "swallowed") as server,

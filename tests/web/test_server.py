@@ -220,7 +220,7 @@ def test_too_many_connections_are_refused_and_those_that_close_make_room(
             pass
 
 
-def test_headers_are_only_so_large() -> None:
+def test_header_size_is_limited() -> None:
     endless = b"GET / HTTP/1.1\r\nx: ".ljust(2**16 + 1, b"y")
     with served(server_config(_greets)) as port, _connected(port, endless) as client:
         assert client.recv(12) == b"HTTP/1.1 400"

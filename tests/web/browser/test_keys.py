@@ -40,7 +40,7 @@ def _given(server: Server, person: str) -> list[tuple[str, Any]]:
     return [(event["item"], event["class"]) for event in reversed(events) if not event["undone"]]
 
 
-def test_of_many_keys_each_is_recorded_or_said_not_to_count(page: Page, digits: Server) -> None:
+def test_each_of_many_fast_keys_is_saved_or_reported_as_ignored(page: Page, digits: Server) -> None:
     page.open("fast")
     _fast(page, "123" * 10, 50)
     page.until(lambda: not page.busy)

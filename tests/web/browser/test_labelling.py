@@ -398,7 +398,7 @@ def test_export_saves_a_file_or_says_why_not(page: Page, digits: Server, tmp_pat
     page.console()  # the browser notes what was blocked
 
 
-def test_all_by_tab_and_enter(page: Page, digits: Server) -> None:
+def test_page_works_with_tab_and_enter_alone(page: Page, digits: Server) -> None:
     page.open("tab")
     for _ in range(40):
         page.press(TAB)

@@ -151,7 +151,7 @@ def test_labelling_now_ends_when_the_tab_closes(
     ana.until(lambda: "Dan\n1" in ana.text("#people"))
 
 
-def test_one_link_a_person(driver: webdriver.Chrome, tmp_path: Path) -> None:
+def test_link_opens_the_page_as_its_person(driver: webdriver.Chrome, tmp_path: Path) -> None:
     with label(tmp_path, "digits", "--host", "0.0.0.0", "--token", "abc" * 7) as running:
         address = f"http://127.0.0.1:{urlsplit(running.address).port}"
         driver.get(f"{address}/as/Zo%C3%AB%20M?token={'abc' * 7}")

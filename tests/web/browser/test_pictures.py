@@ -64,7 +64,9 @@ def _label_all(photos: Server) -> None:
         photos.post("/api/label", **{"person": "all", "item": reply["next"]["item"]["id"], "class": 0})
 
 
-def test_from_no_class_to_nothing_left(driver: webdriver.Chrome, photos: Server) -> None:
+def test_project_is_labelled_from_the_first_class_to_the_last_item(
+    driver: webdriver.Chrome, photos: Server
+) -> None:
     page = fresh(driver, photos).open()
     _next_is_there(page, photos)
     page.dialog("e")

@@ -62,7 +62,7 @@ def _refused(page: Page, before: str) -> None:
     page.until(lambda: not page.busy and _question(page) != before)
 
 
-def test_no_brings_the_next_proposal_and_yes_the_next_item(page: Page, taught: Server) -> None:
+def test_key_n_shows_the_next_proposal_and_y_the_next_item(page: Page, taught: Server) -> None:
     first = _begin(page, "yes")
     item = page.item
     assert not page.find("#classes").is_displayed()
