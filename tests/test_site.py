@@ -1,4 +1,4 @@
-"""The documentation site: it builds, leads nowhere else, and its reference is that of the code."""
+"""The documentation site builds, loads nothing from other hosts, and its reference matches the code."""
 
 from importlib import import_module
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from tests.web.browser import pages as browser
 from website.build import Failed, build, fetched
-from website.pages import ROOT, astray, shown
+from website.pages import ROOT, navigation_errors, shown
 from website.reference import api
 from website.reference.pages import pages
 
@@ -67,8 +67,8 @@ def test_requests_of_a_page_to_other_hosts_are_found(tmp_path: Path) -> None:
 def test_pages_in_no_navigation_are_reported(tmp_path: Path) -> None:
     for name in ("a.md", "b.md"):
         (tmp_path / name).touch()
-    assert astray(tmp_path, ["a.md", "b.md"]) == []
-    assert astray(tmp_path, ["a.md", "c.md", "a.md"]) == [
+    assert navigation_errors(tmp_path, ["a.md", "b.md"]) == []
+    assert navigation_errors(tmp_path, ["a.md", "c.md", "a.md"]) == [
         "b.md: in no navigation; add it to website/mkdocs.yml",
         "c.md: no such page",
         "a.md: twice",

@@ -1,4 +1,4 @@
-"""`python -m website`: the documentation site in build/docs/site, to be opened from the disk."""
+"""`python -m website`: build the documentation site in build/docs/site, which opens from the disk."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`build`: the whole site from the repository, or the reasons why not."""
+"""Build the site from the repository with Zensical, and check it."""
 
 import re
 import shutil
@@ -7,22 +7,22 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-from website.pages import ROOT, astray, configuration, listed, prepare
+from website.pages import ROOT, configuration, listed, navigation_errors, prepare
 
 FETCHED = {"src", "srcset", "poster", "data"}  # attributes that make a browser fetch something
 ELSEWHERE = re.compile(r"(?:https?:)?//", re.IGNORECASE)
 
 
 class Failed(Exception):
-    """The site cannot be built as it is."""
+    """The site cannot be built; the message lists the problems."""
 
 
 def build(folder: Path) -> Path:
-    """Build the site in a folder and return where its pages are; whatever was there is gone."""
+    """Build the site in a folder, which is emptied first; return the folder of its pages."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     prepare(folder / "pages")
-    problems = astray(folder / "pages", listed(configuration()["nav"]))
+    problems = navigation_errors(folder / "pages", listed(configuration()["nav"]))
     if problems:
         raise Failed("\n".join(problems))
     shutil.copy(ROOT / "website" / "mkdocs.yml", folder)
@@ -37,7 +37,7 @@ def build(folder: Path) -> Path:
 
 
 class Fetched(HTMLParser):
-    """Finds resources that a page would fetch from other hosts; plain links do not count."""
+    """Finds resources that a page would fetch from other hosts; links do not count."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""The pages of the site: those of docs/, and those that lie where people look for them, beside docs/.
+"""The pages of the site: docs/, and the pages at the root of the repository (changelog, security ...).
 
-Links between them lead to where the site has them, and comments, which are there for the tests, are left out.
+Links between pages are rewritten for the site. HTML comments, which only the tests use, are removed.
 """
 
 import posixpath
@@ -12,40 +12,39 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[1]
-BROUGHT = {
+AT_ROOT = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
-    "README.md": "index.md",  # whose place the home page takes
+    "README.md": "index.md",  # links to it lead to the home page
     "SECURITY.md": "security.md",
-}  # where they lie -> where they are on the site
+}  # path in the repository -> path on the site
 LINK = re.compile(r"(\[[^\[\]]*\])\(([^)#:\s]+)(#[^)\s]*)?\)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 HIDDEN = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 
 
 def prepare(folder: Path) -> None:
-    """Write all pages, and what they show, to a folder."""
+    """Write all pages and their pictures to a folder."""
     shutil.copytree(ROOT / "docs", folder)
     for path in folder.rglob("*.md"):
         here = path.relative_to(folder).as_posix()
         path.write_text(shown(path.read_text(), f"docs/{here}", here))
-    for old, new in BROUGHT.items():
+    for old, new in AT_ROOT.items():
         if not (folder / new).exists():
             (folder / new).write_text(shown((ROOT / old).read_text(), old, new))
 
 
 def shown(text: str, old: str, new: str) -> str:
-    """Return a page's text as the site shows it.
+    """Return a page's text with links for the site and without comments.
 
-    old : where the page lies, from the root of the repository
-    new : where it is, from the root of the site
+    old, new : path of the page in the repository and on the site
     """
 
     def lead(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(old), match[2]))
-        place = BROUGHT.get(target) or target.removeprefix("docs/")
+        place = AT_ROOT.get(target) or target.removeprefix("docs/")
         if place == target and not target.startswith("docs/"):
-            return match[1][1:-1]  # a file of the source, which the site does not have
+            return match[1][1:-1]  # a source file, which is not on the site
         return f"{match[1]}({posixpath.relpath(place, posixpath.dirname(new) or '.')}{match[3] or ''})"
 
     parts = [LINK.sub(lead, HIDDEN.sub("", part)) for part in FENCE.split(text)]
@@ -54,14 +53,14 @@ def shown(text: str, old: str, new: str) -> str:
 
 
 def listed(nav: Any) -> list[str]:
-    """Return the pages that a navigation leads to."""
+    """Return the pages in a navigation."""
     if isinstance(nav, str):
         return [nav]
     return [page for part in (nav.values() if isinstance(nav, dict) else nav) for page in listed(part)]
 
 
-def astray(folder: Path, navigation: list[str]) -> list[str]:
-    """Return what is wrong between pages and navigation."""
+def navigation_errors(folder: Path, navigation: list[str]) -> list[str]:
+    """Return the differences between pages and navigation, as sentences."""
     pages = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
     lost = [
         f"{page}: in no navigation; add it to website/mkdocs.yml" for page in sorted(pages - set(navigation))
@@ -71,7 +70,7 @@ def astray(folder: Path, navigation: list[str]) -> list[str]:
 
 
 class Loader(yaml.SafeLoader):
-    """A reader that leaves alone what a configuration names of Python."""
+    """A YAML loader that ignores references to Python objects."""
 
 
 Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: None)

@@ -1,4 +1,4 @@
-"""`python -m website.pictures`: the pictures that a page's own code draws, by running it."""
+"""`python -m website.pictures`: draw the pictures of tutorials by running their code."""
 
 import contextlib
 import re
@@ -9,11 +9,11 @@ from website.pages import HIDDEN, ROOT
 
 DRAWN = {
     "tutorials/compare-strategies.md": ("curves.png", "compare-strategies.png")
-}  # page -> its file, ours
+}  # page -> the file that its code writes, and the picture in docs/images
 
 
 def draw(page: str, file: str, ours: str) -> None:
-    """Run the Python of a page as a reader would, and keep what it draws."""
+    """Run the Python code of a page, and copy the file that it writes to docs/images."""
     text = HIDDEN.sub("", (ROOT / "docs" / page).read_text())
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         exec("\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)), {})

@@ -1,1 +1,1 @@
-"""Pages of reference that are written from the code: `make reference`. A test compares them with it."""
+"""The reference pages, written from the code by `make reference`; a test compares both."""

@@ -1,4 +1,4 @@
-"""The Python reference: every public name, as its docstring has it, with its example."""
+"""The Python reference: the docstring of every public name."""
 
 import inspect
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ x, y = load_digits(return_X_y=True)
 x = x / 16
 rng = np.random.default_rng(0)
 post = el.laplace(el.fit_map(x[:100], y[:100], 10), x[:100], labels=y[:100])
-"""  # what every example begins with
+"""  # the first lines of every example
 
 PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "posterior": (
@@ -82,11 +82,11 @@ PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
             *("mlflow.save_model", "mlflow.log_model", "mlflow.Texts", "choosing.pool_of"),
         ),
     ),
-}  # page -> its title, the module, what it is about, the names in their order
+}  # page -> title, module, introduction, names in order
 
 
 def public() -> list[tuple[str, str]]:
-    """Return every public name, with the module that it is imported from; nothing is imported for that."""
+    """Return every public name with the module to import it from, without importing anything."""
     return [
         (_home(module, name), name.rpartition(".")[2])
         for _, module, _, names in PAGES.values()
@@ -95,12 +95,12 @@ def public() -> list[tuple[str, str]]:
 
 
 def pages() -> dict[str, str]:
-    """Return the Python pages, by their names."""
+    """Return the Python pages by file name."""
     return {f"{page}.md": _page(*what) for page, what in PAGES.items()}
 
 
 def overview() -> str:
-    """Return a list of all names, each with its first sentence, for the page that leads to the others."""
+    """Return tables of all names with the first sentence of their docstrings, for the index page."""
     lines = []
     for page, (title, module, _, names) in PAGES.items():
         lines += ["", f"### [{title}]({page}.md)", "", "| name | what it is |", "|---|---|"]
@@ -111,7 +111,7 @@ def overview() -> str:
 
 
 def _page(title: str, module: str, about: str, names: tuple[str, ...]) -> str:
-    parts = [f"# {title}", about, "Examples begin with", f"```python\n{START}```"]
+    parts = [f"# {title}", about, "All examples begin with", f"```python\n{START}```"]
     for name in names:
         parts += _described(name, _get(module, name), "el" if module == "everylabel" else module)
     return "\n\n".join(parts) + "\n"
@@ -130,7 +130,7 @@ def _described(name: str, what: Any, prefix: str) -> Iterator[str]:
 
 
 def _members(owner: type) -> Iterator[tuple[str, Any]]:
-    """Return methods and properties of our own that have something to say, in the order of the source."""
+    """Yield public methods and properties of everylabel that have a docstring, in the order of the source."""
     ours = [base for base in owner.__mro__ if base.__module__.startswith("everylabel")]
     for key in dict.fromkeys(key for base in ours for key in vars(base)):
         member = inspect.getattr_static(owner, key)
@@ -147,7 +147,7 @@ def _headline(what: Any) -> str:
 
 
 def _home(module: str, name: str) -> str:
-    """Return the module that a name of a page is imported from; it may have parts of a module before it."""
+    """Return the module that a name is imported from; the name may start with submodules."""
     return f"{module}.{name}".rpartition(".")[0]
 
 

@@ -1,4 +1,4 @@
-"""The reference of the command line, from the commands themselves."""
+"""The reference of the command line, from the definitions of the commands."""
 
 import re
 from enum import Enum
@@ -18,7 +18,7 @@ def page() -> str:
     command = get_command(app)
     parts = [
         "# Command line",
-        f"{command.help} `everylabel COMMAND --help` prints what is below.",
+        f"{command.help} `everylabel COMMAND --help` prints the same.",
     ]
     functions = [each.callback for each in app.registered_commands]
     for (name, each), function in zip(command.commands.items(), functions, strict=True):  # type: ignore[attr-defined]
@@ -33,7 +33,7 @@ def _described(name: str, command: Any, types: dict[str, Any]) -> list[str]:
     text = re.sub(r"(?<!\n)\n(?!\n)", " ", (command.help or "").strip())
     rows = [f"| `{_usage(one)}` | {_cell(one.help)} | |" for one in arguments]
     rows += [f"| {_names(one, types[one.name])} | {_cell(one.help)} | {_default(one)} |" for one in options]
-    table = "\n".join(["| option | what | unless given |", "|---|---|---|", *rows])
+    table = "\n".join(["| option | meaning | default |", "|---|---|---|", *rows])
     return [f"## everylabel {name}", text, f"```\n{usage}\n```", table]
 
 
@@ -49,14 +49,14 @@ def _names(option: Any, kind: Any) -> str:
 
 
 def _kind(kind: Any) -> str:
-    """Return what an option takes, in a word: its choices, or the kind of value."""
+    """Return the kind of value of an option, or its choices."""
     one_of = [each for each in get_args(kind) if each is not NoneType]
     if get_origin(kind) is Literal:
         return " \\| ".join(f"`{value}`" for value in one_of)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return " \\| ".join(f"`{choice.value}`" for choice in kind)
     if get_origin(kind) is list:
-        return f"{_kind(one_of[0])}, several times"
+        return f"{_kind(one_of[0])}, repeatable"
     return _kind(one_of[0]) if one_of else f"*{KINDS[kind]}*"
 
 
@@ -68,7 +68,7 @@ def _variables(option: Any) -> list[str]:
 def _default(option: Any) -> str:
     value = option.default
     if option.required:
-        return "needed"
+        return "required"
     if value is None or value == [] or value == () or callable(value):
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Docstrings as Markdown: sections of parameters become lists, examples become code to copy."""
+"""Docstrings as Markdown: parameters become lists, examples become code blocks."""
 
 import re
 
@@ -29,7 +29,7 @@ def _field(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Return paragraphs as they are, with examples as blocks of code and their output as comments."""
+    """Return paragraphs unchanged, and examples as code blocks with their output as comments."""
     parts: list[str] = []
     for paragraph in re.split(r"\n\n+", text.strip("\n")):
         lines = paragraph.splitlines()
@@ -42,7 +42,7 @@ def _prose(text: str) -> str:
 
 
 def _entry(line: str) -> str:
-    """Return a line `name : what it is`, as short docstrings have it, with the name as code."""
+    """Return a line `name : meaning` of a short docstring as a list item."""
     return re.sub(r"^(\w+(?:, \w+)*) : ", r"\n- `\1`: ", line)
 
 

@@ -1,4 +1,4 @@
-"""The reference of the HTTP API, from the description that a running server gives of itself."""
+"""The reference of the HTTP API, from /openapi.json of a running server."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ METHODS = ("get", "post", "patch", "put", "delete")
 
 
 def description() -> dict[str, Any]:
-    """Return what a real server of the digits tells at /openapi.json."""
+    """Return /openapi.json of a server of digits."""
     command = [sys.executable, "-m", "everylabel.cli", "label", "digits", "--port", "0", "--no-browser"]
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -33,8 +33,8 @@ def page() -> str:
     api = description()
     parts = [
         "# HTTP",
-        "Every request of the labelling server, from its own description (`/openapi.json`). How to talk to "
-        "it, with keys, tokens and errors: [Talk to the server](../how-to/http-api.md).",
+        "All requests of the labelling server, as in its `/openapi.json`. [Talk to the "
+        "server](../how-to/http-api.md) shows the usual tasks, and explains keys, tokens and errors.",
     ]
     for path, methods in sorted(api["paths"].items()):
         for method in METHODS:

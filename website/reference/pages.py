@@ -1,21 +1,21 @@
-"""All pages of reference, as they should be."""
+"""All pages of docs/reference."""
 
 from website.reference import api, command_line, http
 
 INDEX = """# Reference
 
-Written from the code by `make reference`; a test compares the two. Besides the Python below:
-[the command line](command-line.md) and [the HTTP API](http.md).
+`make reference` writes these pages from the code. See also [the command line](command-line.md) and [the HTTP
+API](http.md).
 
 ## Python
 
-`import everylabel as el` loads nothing until it is asked for. State is a value: functions return another
-posterior and leave the one they are given alone. Arrays may be NumPy's or torch's; the same kind comes back.
+After `import everylabel as el`, modules are loaded on first use. Functions return a new posterior and do not
+change the given one. Arrays may be NumPy arrays or torch tensors; results are of the same kind.
 """
 
 
 def pages() -> dict[str, str]:
-    """Return every page of docs/reference by its file name."""
+    """Return the text of every page of docs/reference by file name."""
     return {
         "index.md": f"{INDEX}{api.overview()}\n",
         **api.pages(),

@@ -1,4 +1,4 @@
-"""How a function or class is called, as its source has it: types as they were written there."""
+"""Signatures of functions and classes, with the types as written in the source."""
 
 import ast
 import inspect
@@ -10,11 +10,11 @@ INDENT: Any = {"initial_indent": "    ", "subsequent_indent": "    ", "break_lon
 
 
 def signature(what: Any, name: str) -> str:
-    """Return `name(...) -> ...` on one line, or with its arguments on lines of their own."""
+    """Return `name(...) -> ...` on one line, or with the arguments on separate lines."""
     function = _function(what)
     if function is None:
         return f"{name}({', '.join(_fields(what))})"
-    described = "Parameters\n---" in (inspect.getdoc(what) or "")  # which tells what they are
+    described = "Parameters\n---" in (inspect.getdoc(what) or "")  # then the types are there
     arguments = [part for part in _arguments(function.args, described) if part not in ("self", "cls")]
     comes = f" -> {ast.unparse(function.returns)}" if function.returns and not inspect.isclass(what) else ""
     line = f"{name}({', '.join(arguments)}){comes}".replace("'", '"')
@@ -26,7 +26,7 @@ def signature(what: Any, name: str) -> str:
 
 
 def _function(what: Any) -> ast.FunctionDef | None:
-    """Return the source of a function or of a class's making; None of one that only has fields."""
+    """Return the syntax tree of a function or of `__init__`; None for a class without `__init__`."""
     if inspect.isclass(what):
         what = vars(what).get("__init__")
     try:
