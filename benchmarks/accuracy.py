@@ -1,4 +1,5 @@
 """The accuracy that the page shows, compared with the true accuracy in simulated runs.
+
 A run has a pool of 2,000 items. Every tenth label is a random check; the others are chosen three at a time
 by herding (the page's default) or margin, up to 500 labels, with the page's own model: the pool as prior,
 class names as long as labels confirm them. After 24 numbers of labels the estimate is compared with the
@@ -43,7 +44,7 @@ NAMES = {"today": "earlier", "proposed": "calibrated", "ours": "page"}  # in the
 
 
 class Run(NamedTuple):
-    """One labelling run: what each label was told before, and what was seen at the looks."""
+    """One labelling run: the prediction before each label, and the model at each look."""
 
     drawn: np.ndarray
     sure: np.ndarray  # before it was learned
@@ -52,7 +53,7 @@ class Run(NamedTuple):
 
 
 def simulate(name: str, folder: Path, seed: int, strategy: str) -> Run:
-    """Return a run on a set."""
+    """Return a run on a dataset."""
     data = load(name, folder, seed)
     rows, classes = Rows([str(i) for i in range(len(data.x))], data.x), tuple(range(data.k))
     vectors = {} if data.names is None else {c: data.names[c : c + 1] for c in classes}
@@ -88,7 +89,7 @@ def _labelled(items: list[int], truth: np.ndarray) -> dict[int, Place]:
 
 
 def _look(learner: Learner, data: Data, order: list[int]) -> dict[str, np.ndarray]:
-    """Return verdicts on the labels, in their order, and how sure and right the model is on what is left."""
+    """Return verdicts on the labels in order, and the model's confidence and accuracy on unlabelled items."""
     truth, k = data.y, data.k
     pool, rows, labels = learner.pool, learner.names, {i: int(truth[i]) for i in order}
     idx, y = in_order(labels)
@@ -114,7 +115,7 @@ def _look(learner: Learner, data: Data, order: list[int]) -> dict[str, np.ndarra
 
 
 def save(run: Run, path: Path) -> None:
-    """Keep a run as a file of arrays."""
+    """Store a run as a file of arrays."""
     arrays = {"drawn": run.drawn, "sure": run.sure, "right": run.right}
     for at, look in enumerate(run.looks):
         arrays |= {f"{at}.{name}": value for name, value in look.items()}
@@ -122,7 +123,7 @@ def save(run: Run, path: Path) -> None:
 
 
 def restore(path: Path) -> Run:
-    """Return a run that was kept."""
+    """Return a stored run."""
     with np.load(path) as arrays:
         found = dict(arrays)
     n = 1 + max(int(name.split(".")[0]) for name in found if "." in name)
@@ -134,14 +135,14 @@ def restore(path: Path) -> Run:
 
 
 def today(run: Run, look: dict[str, np.ndarray]) -> Interval:
-    """Return the estimate of the version before."""
+    """Return the estimate of version 0.1."""
     last = np.flatnonzero(run.drawn[: int(look["n"])])[-50:]
     estimate = float(look["left"].mean() + np.mean(run.right[last] - run.sure[last]))
     return wilson(min(max(estimate, 0.0), 1.0), len(last), 1.959964)
 
 
 def proposed(run: Run, look: dict[str, np.ndarray]) -> Interval:
-    """Return the difference estimate by leaving out, calibrated on all labels."""
+    """Return the difference estimate from leave-one-out predictions, calibrated on all labels."""
     check, right = run.drawn[: int(look["n"])], look["right"].astype(float)
     a, b = 0.0, 1.0
     rows = np.column_stack([np.ones(len(right)), _logit(look["sure"])])
@@ -187,7 +188,7 @@ def measured(cells: Iterable[tuple[str, str, int, Run]]) -> Iterator[dict[str, A
 
 
 def table(rows: list[dict[str, Any]], title: str) -> list[str]:
-    """Return how good each estimator is on some runs."""
+    """Return a table of each estimator's errors on some runs."""
     heads = [f"{n} labels: bias, error, coverage, width" for n in SHOWN]
     text = [f"## {title} ({len(_runs(rows))} runs)", "", "| | " + " | ".join(heads)]
     text[-1] += (

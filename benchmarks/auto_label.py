@@ -1,12 +1,11 @@
-"""Letting the model finish: what at most 80 confirmations certify, and how often a promise is broken.
+"""Letting the model finish: how much at most 80 confirmations certify, and how often a promise is broken.
 
     python -m benchmarks.auto_label [--reps 5] [--sets digits,...] [--out docs/results]
 
-On each set 120 labels are given as on the page: herding, every tenth a random check, the pool and the class
-names as prior. Then 5 % at 95 % are to be promised for the rest of 2,000 items, by people who make no error.
-Each run confirms in ORDERS random orders. NAME:12 has 12 random classes of NAME; cifar10:animals tells
-animals from vehicles. The rule was chosen on digits, DBpedia-14 and Banking-77; the others were looked at to
-report.
+Each run labels 120 items as on the page: herding, every tenth a random check, the pool and the class names as
+prior. Then people who make no error confirm in ORDERS random orders, for an error rate of 5 % with 95 %
+confidence on the rest of 2,000 items. NAME:12 has 12 random classes of NAME; cifar10:animals separates
+animals from vehicles. The rule was chosen on digits, DBpedia-14 and Banking-77; the others are reported only.
 """
 
 import argparse
@@ -36,7 +35,7 @@ ANIMALS = (2, 3, 4, 5, 6, 7)  # classes of CIFAR-10
 
 
 def load(name: str, folder: Path, seed: int) -> Data:
-    """Return a pool drawn by the seed, of some classes if the name says so."""
+    """Return a pool drawn by the seed, of the classes that the name selects."""
     rng = np.random.default_rng([seed, 17])
     base, _, part = name.partition(":")
     data = load_all(base, folder)
@@ -54,7 +53,7 @@ def load(name: str, folder: Path, seed: int) -> Data:
 
 
 def labelled(data: Data, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Label a pool; return what is left, the best first: scores, P(right) and whether the model is wrong."""
+    """Label a pool; return the other items, best first: scores, P(right), and whether the model is wrong."""
     rows, classes = Rows([str(i) for i in range(len(data.x))], data.x), tuple(range(data.k))
     vectors = {} if data.names is None else {c: data.names[c : c + 1] for c in classes}
     training, rng = TrainingSet(classes, {}, vectors, len(data.x)), np.random.default_rng([seed, 5])

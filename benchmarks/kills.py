@@ -1,14 +1,16 @@
-"""kill -9 at random moments under load: no acknowledged label lost, none twice, the log gives the state.
+"""kill -9 at random moments under load: no acknowledged label is lost or doubled; the log gives the state.
 
     python -m benchmarks.kills [--kills 200] [--stores sqlite postgresql growing learning] [--out FOLDER]
 
-Four people label digits through the HTTP API of a real server process, each request with a key and sent
-again until it is answered. The server is killed at random moments and started again on the same store.
-At the end the log is read: every label that was acknowledged is there once, under the number it was
-given; and each hash of the state that the server told while it ran is that of the events up to there.
-`growing` is a table (SQLite) that is watched, appended to in pieces that end anywhere, and sent to meanwhile:
-what was acknowledged has joined once, and at the end all rows have. `learning` is a table of texts whose
-encoder, a tiny one, is fine-tuned: the server is killed while it is, and no generation may be a half one.
+Four people label digits through the HTTP API of a real server process. Each request has a key and is sent
+until it is answered. The server is killed at random moments and started again on the same store. At the end
+the log is read: every acknowledged label must be there once, under its number, and each hash of the state
+that the server reported must be that of the events up to then.
+
+`growing` is a watched table (SQLite): rows are appended in pieces that may end within a line, and texts are
+sent to the server. Everything acknowledged must have joined once, and at the end all rows must be there.
+`learning` is a table of texts whose (tiny) encoder is fine-tuned: the server is killed during the training,
+and every generation must be complete.
 """
 
 import argparse
@@ -69,7 +71,7 @@ class Outcome(NamedTuple):
 
 
 class Killed:
-    """A server that is killed and started again, and people who do not mind."""
+    """A server that is killed and restarted, and people who send requests until they are answered."""
 
     name = "digits"  # of the project
     n_classes = 10
@@ -102,7 +104,7 @@ class Killed:
             time.sleep(0.05)
 
     def arguments(self) -> list[str]:
-        """Return the source and how it is read."""
+        """Return the arguments for the source."""
         return ["digits"]
 
     def class_of(self, item: str) -> int:
@@ -110,11 +112,11 @@ class Killed:
         return int(TRUTH[int(item)])
 
     def ids(self) -> Sequence[str]:
-        """Return the ids of all items of the source, when all is over."""
+        """Return the ids of all items of the source at the end."""
         return [str(i) for i in range(len(TRUTH))]
 
     def others(self) -> list[Callable[[], None]]:
-        """Return the other work of a run, each in its own thread."""
+        """Return the other jobs of a run; each runs in its own thread."""
         return []
 
     def wait(self, rng: random.Random) -> None:
@@ -122,14 +124,14 @@ class Killed:
         time.sleep(rng.uniform(0.0, LONGEST))
 
     def settle(self) -> None:
-        """Wait for what is to be there at the end."""
+        """Wait until everything expected has arrived."""
 
     def environment(self) -> dict[str, str]:
         """Return the server's environment."""
         return dict(os.environ)
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Send one request; an error of the network is the caller's."""
+        """Send one request; network errors are raised."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         try:
             text = None if body is None else json.dumps(body)
@@ -139,7 +141,7 @@ class Killed:
             connection.close()
 
     def insist(self, path: str, body: dict[str, Any]) -> Any:
-        """Send a request until it is answered or all is over."""
+        """Send a request until it is answered or the run ends."""
         while not self.done.is_set():
             try:
                 return self.ask("POST", path, body)
@@ -171,7 +173,7 @@ class Killed:
                 self.acknowledged[key] = reply["saved"]
 
     def watch(self) -> None:
-        """Ask for the hash of the state all the time."""
+        """Request the hash of the state continually."""
         while not self.done.is_set():
             with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
                 state = self.ask("GET", "/api/fingerprint")
@@ -226,7 +228,7 @@ class Killed:
         return Outcome(kills, len(self.acknowledged), lost, twice, len(self.states), other, seconds)
 
     def other_states(self, events: Sequence[Event]) -> int:
-        """Return how many states that the server told are not what the events up to there give."""
+        """Return the number of reported states that do not follow from the events up to then."""
         state, wrong = new_state(events, self.ids()), set(self.states)
         for event in events:
             apply(state, event)
@@ -258,7 +260,7 @@ class Growing(Killed):
         return [self.append, self.send]
 
     def append(self) -> None:
-        """Write rows in pieces that end anywhere, within a line, too."""
+        """Append rows in pieces, which may end within a line."""
         rng = random.Random(2)
         while not self.done.is_set():
             with self.appending:
@@ -331,7 +333,7 @@ class Learning(Killed):
         return [str(i) for i in range(self.n_texts)]
 
     def wait(self, rng: random.Random) -> None:
-        """Wait for an attempt, and then until it has come to a random share of its work."""
+        """Wait for an attempt, and then until a random share of its work is done."""
         share, patience = rng.uniform(0.0, 1.0), time.monotonic() + 600
         while time.monotonic() < patience:
             network = self.ask("GET", "/api/progress")["network"]
@@ -377,7 +379,7 @@ def main() -> None:
     rows = [[kind, *(f"{value:.3g}" for value in outcome)] for kind, outcome in found.items()]
     report("kill -9 under load", columns, rows)
     if not all(outcome.fine for outcome in found.values()):
-        raise SystemExit("something was lost, written twice, or told otherwise than the log says")
+        raise SystemExit("an answer was lost or written twice, or a reply contradicts the log")
 
 
 def _killed(kind: str, kills: int, seed: int) -> Outcome:

@@ -1,11 +1,11 @@
-"""The backend for Label Studio beside a large pool: how long its webhooks take.
+"""The time of webhooks of the Label Studio backend with a large pool.
 
     python -m benchmarks.label_studio [--annotations 300] [--pause 0.5] [--out docs/results]
 
-`everylabel label-studio` runs as a process on 100,000 tasks x 384 features in 20 classes, connected over HTTP
-on loopback to a stand-in of Label Studio, in which one person annotates the task that is shown, every so many
-seconds; some annotations are changed and deleted again. Timed is what Label Studio waits for: the webhook.
-Writes label-studio-webhooks.json.
+`everylabel label-studio` runs as a process on 100,000 tasks x 384 features in 20 classes. It is connected
+over HTTP on loopback to a stand-in of Label Studio, in which one person annotates the displayed task every
+few seconds; some annotations are changed or deleted. The result is the time that Label Studio waits for a
+webhook. Writes label-studio-webhooks.json.
 """
 
 import argparse
@@ -44,7 +44,7 @@ CONFIGURATION = (
 
 
 def embedded(studio: LabelStudio, folder: Path, features: np.ndarray) -> None:
-    """Write tasks and features as if these had been embedded."""
+    """Write tasks, and features as if they had been embedded."""
     place = folder / f"label-studio-{studio.number}.everylabel"
     place.mkdir()
     path = place / f"label-studio-{studio.number}.jsonl"
@@ -55,7 +55,7 @@ def embedded(studio: LabelStudio, folder: Path, features: np.ndarray) -> None:
 
 
 class Annotator:
-    """A person who knows the truth, and a watch on what Label Studio waits for."""
+    """A person who knows the true classes; measures the time that Label Studio waits."""
 
     def __init__(self, studio: LabelStudio, classes: dict[int, str]) -> None:
         self.studio, self.classes = studio, classes

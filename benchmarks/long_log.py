@@ -1,4 +1,4 @@
-"""A log of very many events, as years of labelling leave it behind, written by the store's own code."""
+"""A log of very many events, as after years of labelling, written by the store's own code."""
 
 import time
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def write_events(store: Store, upto: int, labels: np.ndarray, people: int, wrong
 
 
 def _said(labels: np.ndarray, people: int, wrong: float) -> Iterator[Said]:
-    """Yield what happens, for ever."""
+    """Yield events for ever."""
     rng, n, k = np.random.default_rng(0), len(labels), int(labels.max()) + 1
     order = rng.permutation(n).tolist()
     for i in count():

@@ -1,8 +1,8 @@
-"""Costs of the layer `models`, as ratios measured in one run: `make bench NAME=models`.
+"""Costs of the package `models`, as ratios measured in one run: `make bench NAME=models`.
 
-Features by LastLayer against the bare forward pass; embedding in rows a second, and against the
-model called directly; opening 560,000 x 768 stored features against reading them; ensembles and
-MC-dropout against one member.
+Features by LastLayer against the bare forward pass; embedding in rows per second, and against the model
+called directly; opening 560,000 x 768 stored features against reading them; ensembles and MC-dropout against
+one member.
 """
 
 import argparse
@@ -64,14 +64,14 @@ def transformer() -> nn.Module:
 
 
 def bare(model: nn.Module, x: torch.Tensor, size: int) -> None:
-    """The forward pass as one writes it, thrown away."""
+    """Run the forward pass alone."""
     with torch.no_grad():
         for at in range(0, len(x), size):
             model(x[at : at + size])
 
 
 def hook(rounds: int) -> list[dict[str, Any]]:
-    """Features by a hook against the bare pass over the same batches."""
+    """Time features by a hook against the bare pass over the same batches."""
     rows = []
     networks: dict[str, tuple[nn.Module, torch.Tensor]] = {
         "CNN, 32 x 32": (cnn(), torch.randn(256, 3, 32, 32)),
@@ -106,7 +106,7 @@ def texts(n: int, rng: np.random.Generator) -> list[str]:
 
 
 def throughput(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Rows a second of each backend that is installed; against the model called directly."""
+    """Measure rows per second of each installed backend, and of the model called directly."""
     rows: list[dict[str, Any]] = []
 
     def add(name: str, n: int, times: dict[str, float], of: str = "direct") -> None:
@@ -141,7 +141,7 @@ def throughput(rng: np.random.Generator) -> list[dict[str, Any]]:
 
 
 def opening(folder: Path, n: int) -> list[dict[str, Any]]:
-    """Opening stored features, against reading them all."""
+    """Time opening stored features against reading all of them."""
     features = np.zeros((n, 768), np.float16)
     features[:, 0] = np.arange(n) % 7
     labels = np.arange(n) % 14
@@ -172,7 +172,7 @@ def opening(folder: Path, n: int) -> list[dict[str, Any]]:
 
 
 def members(rng: np.random.Generator, rounds: int) -> list[dict[str, Any]]:
-    """The cost of ten members, relative to one."""
+    """Measure the cost of ten members relative to one."""
     model, x = cnn().eval(), torch.randn(256, 3, 32, 32)
     features, labels = torch.randn(500, 128), torch.arange(500) % 10
     jobs: dict[str, Any] = {

@@ -363,7 +363,7 @@ def main() -> None:
         "--cache", type=Path, default=Path("build/multi_label"), help="folder of finished draws"
     )
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
-    parser.add_argument("--serving", type=int, help="only label to next, with a pool of so many rows")
+    parser.add_argument("--serving", type=int, help="measure only label to next, with a pool of N rows")
     parser.add_argument("--labels", type=int, default=300, help="of each server, with --serving")
     given = parser.parse_args()
     path = given.out / "multi_label.json"

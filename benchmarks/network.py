@@ -51,7 +51,7 @@ Rows = list[tuple[str, str]]
 
 
 def read(data: Path, name: str) -> tuple[Rows, Rows]:
-    """Return texts with their classes, to label and to test."""
+    """Return texts with their classes, for the pool and for tests."""
     if name == "banking77":
         return _banking(data, "train"), _banking(data, "test")
     if name == "clinc150":
@@ -74,7 +74,7 @@ def _banking(data: Path, part: str) -> Rows:
 
 
 def measure(data: Path, encoder: str, name: str, n: int, seed: int, pool: int, test: int) -> dict[str, Any]:
-    """Return one cell: accuracies, what cross-validation told, seconds."""
+    """Return one cell: accuracies, results of cross-validation, seconds."""
     train, other = read(data, name)
     classes = sorted({label for _, label in train})
     rng = np.random.default_rng(seed)
@@ -127,7 +127,7 @@ def _accuracies(found: Finetuned, held: Rows) -> dict[str, float]:
 
 
 class Serving(Killed):
-    """A server of texts whose encoder learns: the time of a label, with an attempt beside it and without."""
+    """A server of texts: the time of a label with and without a fine-tuning attempt beside it."""
 
     name = "texts.csv"
 

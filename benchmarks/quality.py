@@ -29,7 +29,7 @@ BASE = "margin + updates"
 
 
 class Setting(NamedTuple):
-    """One data set: file, classes, labels a cycle, cycles."""
+    """One dataset: file, classes, labels per cycle, cycles."""
 
     file: str
     k: int
@@ -48,7 +48,7 @@ SETTINGS = {
 
 
 class Data(NamedTuple):
-    """A pool with its true labels, and what is kept apart from it."""
+    """A pool with its true labels, and validation and test data."""
 
     x: np.ndarray
     y: np.ndarray
@@ -81,7 +81,7 @@ def optimal(**options: Any) -> Choose:
 def retrained(
     pool: el.Pool, data: Data, b: int, candidates: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the best of the batches of BoSS, each judged by training on it from the present mean."""
+    """Return the best batch of BoSS, each judged by training on it from the current mean."""
     idx, known = np.sort(candidates), pool.labelled_idx
     tried = draw_batches(pool, idx, b, BOSS_BATCHES, "boss", rng)
     mean, scores = np.asarray(pool.posterior.mean), []
@@ -163,7 +163,7 @@ def curve(data: Data, setting: Setting, choose: Choose, rep: int) -> tuple[list[
 
 
 def summary(curves: dict[str, dict[str, list[Any]]]) -> list[dict[str, Any]]:
-    """Return for each data set and strategy the mean over the curve and its paired difference to the base."""
+    """Return, by dataset and strategy, the mean over the curve and its paired difference to the base."""
     rows = []
     for name, runs in curves.items():
         for run, results in runs.items():

@@ -79,7 +79,7 @@ def records(path: Path) -> dict[str, Record]:
 
 
 def cache_record(folder: Path) -> Record:
-    """Return the record of the run that began to fill a cache: its entries may be as old as that."""
+    """Return the record of the run that began to fill a cache: the age of its oldest entry."""
     path = folder / "made_by.json"
     if not path.exists():
         older = {"commit": None} if folder.is_dir() and any(folder.iterdir()) else {}
@@ -94,7 +94,7 @@ def version(made: Record) -> str:
 
 
 def sentence(made: Mapping[str, Record]) -> str:
-    """Return the sentence by which a page of tables names its version."""
+    """Return the sentence with the version for a page of tables."""
     by: dict[str, list[str]] = {}
     for part, one in made.items():
         by.setdefault(f"everylabel {version(one)}", []).append(part)
@@ -129,7 +129,7 @@ def write(
 
 
 def machine() -> dict[str, Any]:
-    """Return the machine and the versions of a run."""
+    """Return a description of the machine and its versions."""
     return {
         "date": date.today().isoformat(),
         "python": platform.python_version(),

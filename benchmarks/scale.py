@@ -1,14 +1,14 @@
-"""A pool in shards on a Ray cluster of this machine: what a label costs, on the wire and in memory.
+"""A pool in shards on a Ray cluster of this machine: time, traffic and memory of a label.
 
     python -m benchmarks.scale [--sizes 1000000 2000000 4000000] [--labels 30] [--scratch /var/tmp]
                                [--out docs/results]
 
-N x 384 in float16, 20 classes, 4 shards. In turns: a label and the next pick by margin; the bare products H v
-of all shards at once, by the loop that a label uses and by NumPy (as float32, in chunks), of which the
-slowest shard's own time counts. Each size has a driver of its own, so that its peak memory is its own. Bytes
-are those of the pickled calls and answers. Beside it a label as the page learns it, by herding and by margin:
-on scale, handed out before. Writes scale.json and prints a table: each bar, whether it is held, and what the
-cost model of docs/scale.md says of wire and memory.
+N x 384 in float16, 20 classes, 4 shards. In turns: a label and the next pick by margin; and the bare products
+H v of all shards at once, by the loop that a label uses and by NumPy (as float32, in chunks), where the
+slowest shard counts. Each size has its own driver, so that its peak memory is its own. Bytes are those of
+pickled calls and replies. The cost of a label on the page is measured by herding and by margin, on scaled
+features and leased items. Writes scale.json and prints a table: each goal, whether it is met, and traffic and
+memory by the cost model of docs/results/scale.md.
 """
 
 import argparse
@@ -41,7 +41,7 @@ BAR, MORE, WIRE, MEMORY = 1.3, 15.0, 64 * 1024, 500
 
 
 def write_shards(folder: Path, n: int) -> None:
-    """Write N rows around 20 centres, a part of a shard at a time."""
+    """Write N rows around 20 centres, in parts of shards."""
     centres = np.random.default_rng(0).normal(size=(K, D)).astype(np.float32)
     for shard in range(SHARDS):
         rows = n // SHARDS
@@ -57,7 +57,7 @@ def write_shards(folder: Path, n: int) -> None:
 
 
 def bare(worker: Any, v: np.ndarray, numpy: bool) -> float:
-    """Return the seconds that a shard's product takes it."""
+    """Return the seconds of a shard's product."""
     features = next(iter(worker.parts.values())).numbers.features
     began = time.perf_counter()
     if numpy:
@@ -69,18 +69,18 @@ def bare(worker: Any, v: np.ndarray, numpy: bool) -> float:
 
 
 def memory(_: Any = None) -> float:
-    """Return the most megabytes that this process has held; getrusage would count what its parent had."""
+    """Return this process's peak memory in MB; getrusage would include its parent's."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def pickled(what: Any) -> int:
-    """Return how many bytes Ray sends."""
+    """Return the number of bytes that Ray sends."""
     return len(import_module("ray.cloudpickle").dumps(what))
 
 
 class Counted:
-    """Ray, or an actor, of which all that is sent and answered is counted."""
+    """A wrapper of Ray or an actor that counts the bytes of requests and replies."""
 
     def __init__(self, inner: Any, total: list[int]) -> None:
         self._inner, self._total = inner, total
@@ -97,7 +97,7 @@ class Counted:
 
 
 def bytes_of(pool: ShardPool, act: Callable[[], Any]) -> int:
-    """Return the bytes that go over the wire, to and fro."""
+    """Return the bytes sent in both directions."""
     total: list[int] = []
     features, ray = pool.numbers.sharded, pool.numbers.sharded.ray
 
@@ -133,7 +133,7 @@ def label(pool: ShardPool, rng: np.random.Generator) -> float:
 def on_page(
     features: ShardedFeatures, known: dict[int, int], strategy: str, labels: int, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Return what a label costs on the page: what was handed out is labelled, the next is handed out."""
+    """Return the cost of a label on the page: the leased item is labelled, the next is leased."""
     rows = ShardRows(features)
     places = {item: Place(Where.LABELLED, label) for item, label in known.items()}
     learner = Learner(rows, rows.ids, TrainingSet(tuple(range(K)), places, {}, len(rows.ids)))
@@ -164,7 +164,7 @@ def _put(learner: Learner, item: int, place: Place) -> None:
 
 
 def drive(folder: str, labels: int) -> dict[str, Any]:
-    """Return what labels cost on the shards of a folder."""
+    """Return the costs of labels on the shards of a folder."""
     ray = connect("local", num_cpus=2, object_store_memory=100 * 2**20)
     began = time.perf_counter()
     features = ShardedFeatures(folder, "local", SHARDS)

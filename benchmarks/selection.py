@@ -1,8 +1,7 @@
 """Speed of selection as ratios measured in one run: `make bench NAME=selection`.
 
-The things compared take turns, and each keeps the lower quartile of its times; trust ratios, not
-seconds. Peers are installed by the extra `bench`; one that is absent is left out and said so.
-Results go to docs/results/selection.json.
+Jobs take turns, and the lower quartile of each job's times counts; trust ratios, not seconds. The extra
+`bench` installs the other libraries; missing ones are reported. Results go to docs/results/selection.json.
 """
 
 import argparse
@@ -31,7 +30,7 @@ def posterior(features: np.ndarray, k: int, rng: np.random.Generator) -> el.Post
 
 
 def rescore(post: el.Posterior, features: np.ndarray, i: int, label: int) -> int:
-    """Return the next instance the plain way: update, all logits, all probabilities, all margins."""
+    """Return the next instance the slow way: update, all logits, all probabilities, all margins."""
     post = el.update(post, features[i : i + 1], [label])
     f = features @ post.mean[:-1].astype(np.float32) + post.mean[-1].astype(np.float32)
     f = np.exp(f - f.max(axis=1, keepdims=True))
@@ -41,7 +40,7 @@ def rescore(post: el.Posterior, features: np.ndarray, i: int, label: int) -> int
 
 
 def label_to_next(n: int, d: int, k: int, target: float | None = None) -> dict[str, Any]:
-    """Return how a label and the next pick compare with the bare product H @ v."""
+    """Return the time of a label and the next pick relative to the bare product H @ v."""
     rng = np.random.default_rng(0)
     features = rng.standard_normal((n, d), dtype=np.float32)
     post, v = posterior(features, k, rng), rng.normal(size=d).astype(np.float32)
@@ -71,7 +70,7 @@ def label_to_next(n: int, d: int, k: int, target: float | None = None) -> dict[s
 
 
 def default_choice(d: int, k: int, dtype: str) -> dict[str, Any]:
-    """Return what a label and the next pick take in a pool of a million, by the default and by margin."""
+    """Return the time of a label and the next pick in a pool of a million, by herding and by margin."""
     rng, n = np.random.default_rng(0), 1_000_000
     features = np.empty((n, d), dtype)
     for at in range(0, n, 100_000):
@@ -97,7 +96,7 @@ def default_choice(d: int, k: int, dtype: str) -> dict[str, Any]:
 
 
 def optimal(d: int, k: int, b: int, target: float) -> dict[str, Any]:
-    """Return optimal_batch's 2,000 batches against a loop over update and predict_proba."""
+    """Return the time of optimal_batch's 2,000 batches relative to a loop over update and predict_proba."""
     rng = np.random.default_rng(0)
     features = rng.standard_normal((2200, d), dtype=np.float32)
     labels = rng.integers(k, size=2200)
@@ -121,7 +120,7 @@ def optimal(d: int, k: int, b: int, target: float) -> dict[str, Any]:
 
 
 def lookahead(k: int) -> dict[str, Any]:
-    """Return one pick of 1,000 candidates x 1,000 evaluation instances against a bare product."""
+    """Return the time of one pick of 1,000 candidates x 1,000 instances relative to a bare product."""
     rng = np.random.default_rng(0)
     features = rng.standard_normal((2000, 384), dtype=np.float32)
     pool = el.Pool(features, posterior(features, k, rng))

@@ -45,7 +45,7 @@ def problem(n: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, el.Pool
 
 
 def batches() -> list[dict[str, Any]]:
-    """Return rows of strategy, peer, both times and both peaks."""
+    """Return rows of strategy, other library, both times and both peaks."""
     warnings.simplefilter("ignore")
     x, _, partial, pool = problem(N, D)
     rng = np.random.default_rng(0)
@@ -124,7 +124,7 @@ def _batchbald_redux(x: np.ndarray, pool: el.Pool, compare: Callable[..., None])
 
 
 def expected_error() -> list[dict[str, Any]]:
-    """Return one pick of expected error reduction, 200 instances and 10 classes."""
+    """Return the time of one pick of expected error reduction, 200 instances and 10 classes."""
     if not find_spec("skactiveml"):
         return [{"strategy": "expected error", "peer": "scikit-activeml is not installed"}]
     from skactiveml.classifier import SklearnClassifier

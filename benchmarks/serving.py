@@ -1,16 +1,16 @@
 """The labelling server: a real process, over HTTP on loopback, against the same work in this process.
 
     python -m benchmarks.serving [--seconds 60] [--out docs/results]
-    python -m benchmarks.serving --browser     # only what a person at a browser feels
+    python -m benchmarks.serving --browser     # only the time in a browser
 
-100,000 instances x 384 features in 20 classes. One person labels; sixteen label two a second each; the
-server starts on the embedded pool; the page loads. Writes serving.json and prints a table.
+100,000 instances x 384 features in 20 classes. One person labels; sixteen people give two labels a second
+each; the server starts on the embedded pool; the page loads. Writes serving.json and prints a table.
 
-What HTTP adds is told in parts: a request that asks for next to nothing, the commit of an event to a log, and
-labels during which the server's process had more than one core's work, that is, trained beside the desk.
+The cost of HTTP is measured in parts: a minimal request, the commit of an event to a log, and labels during
+which the server used more than one core, because it trained in the background.
 
-With Chromium installed, 100 labels of 10,000 instances are also given in the page: from the key press until
-the next item is painted, two labels a second.
+With Chromium installed, 100 labels are also given on the page, with 10,000 instances and two labels a second:
+the time from the key press until the next item is painted.
 """
 
 import argparse
@@ -87,7 +87,7 @@ PRESS = """
 
 
 class Client:
-    """One connection that is kept."""
+    """A client with one persistent connection."""
 
     def __init__(self, port: int) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -103,7 +103,7 @@ class Client:
 
 
 def commits(folder: Path) -> np.ndarray:
-    """Return seconds of writing one event to a log, until it is on disk."""
+    """Return the seconds to write one event to a log and to disk."""
     seconds = []
     with contextlib.closing(Store(str(folder / "commits.db"), "commits")) as log:
         log.append([Event(1, time.time(), "", Project([], {}, 0))])
@@ -116,7 +116,7 @@ def commits(folder: Path) -> np.ndarray:
 
 
 def requests(client: Client) -> np.ndarray:
-    """Return seconds of a request that the server answers from memory."""
+    """Return the seconds of a request that the server answers from memory."""
     seconds = []
     for _ in range(LABELS):
         began = time.perf_counter()
@@ -126,7 +126,7 @@ def requests(client: Client) -> np.ndarray:
 
 
 def worked(pid: int) -> float:
-    """Return the seconds that all threads of a process have been running."""
+    """Return the processor seconds of all threads of a process."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):  # it has ended
@@ -164,7 +164,7 @@ def label(client: Client, person: str, n: int, labels: np.ndarray) -> np.ndarray
 def label_alone_or_not(
     client: Client, person: str, n: int, labels: np.ndarray, pid: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the seconds of n labels, and whether the process had more than one core's work meanwhile."""
+    """Return the seconds of n labels, and whether the process used more than one core meanwhile."""
     seconds, work = _labelled(client, person, n, labels, lambda: worked(pid))
     return seconds, work > BESIDE * seconds
 
@@ -172,7 +172,7 @@ def label_alone_or_not(
 def _labelled(
     client: Client, person: str, n: int, labels: np.ndarray, work: Callable[[], float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the seconds of n labels, and how much some work has grown with each."""
+    """Return the seconds of n labels, and the increase of a counter during each."""
     task, seconds, done = (
         client.ask("POST", "/api/next", {"person": person})["next"],
         np.empty(n),
@@ -189,7 +189,7 @@ def _labelled(
 
 
 def together(port: int, labels: np.ndarray, duration: float) -> tuple[np.ndarray, int, int]:
-    """Have many people label at a steady rate; return seconds, errors, and instances handed out twice."""
+    """Let many people label at a steady rate; return seconds, errors, and instances leased twice."""
     seconds: list[float] = []
     handed: Counter[str] = Counter()
     errors = [0]
@@ -248,7 +248,7 @@ def felt(features: np.ndarray, labels: np.ndarray, folder: Path) -> dict[str, An
 
 
 def first_load(port: int) -> tuple[int, list[str]]:
-    """Return the bytes of the page with all it refers to, and addresses that lead elsewhere."""
+    """Return the bytes of the page with all its files, and addresses on other hosts."""
     seen: dict[str, int] = {}
     todo, elsewhere = ["/"], []
     while todo:

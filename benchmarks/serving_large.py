@@ -3,9 +3,9 @@
     python -m benchmarks.serving_large [--rows 1000000] [--dtype float16] [--out docs/results]
 
 The features are written to a file piece by piece, so that this process holds none of them. The server is
-started once to prepare the project, and measured at its second start. Memory is what the kernel counts for
-its process (VmRSS; its peak VmHWM; RssFile is the part that is pages of files), against the features' bytes:
-the median of five looks a second while labels come, since models are trained now and then.
+started once to prepare the project, and measured at its second start. Memory is the kernel's count for the
+process (VmRSS; peak: VmHWM; pages of files: RssFile) divided by the bytes of the features. It is read five
+times a second while people label, and the median counts, since models are trained now and then.
 """
 
 import argparse
@@ -43,13 +43,13 @@ def save(path: Path, n: int, dtype: str) -> np.ndarray:
 
 
 def memory(pid: int) -> dict[str, int]:
-    """Return the bytes that the kernel counts for a process."""
+    """Return the memory of a process by the kernel's count."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return {name: 1024 * int(lines[name].split()[0]) for name in ("VmRSS", "VmHWM", "RssAnon", "RssFile")}
 
 
 class Watch:
-    """Looks at the memory of a process, five times a second, until the block is left."""
+    """Reads the memory of a process five times a second, until the block is left."""
 
     def __init__(self, pid: int) -> None:
         self.found = [memory(pid)]
@@ -73,7 +73,7 @@ class Watch:
 
 
 def start(source: Path, k: int = K, more: Sequence[str] = ()) -> tuple[subprocess.Popen[str], Client, float]:
-    """Return a server that answers, a connection to it, and the seconds until it has handed out an item."""
+    """Return a running server, a connection to it, and the seconds until its first item."""
     classes = ",".join(f"class {i}" for i in range(k))
     command = [sys.executable, "-m", "everylabel.cli", "label", str(source), "--classes", classes]
     began = time.perf_counter()

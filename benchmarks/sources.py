@@ -1,13 +1,13 @@
 """Labels of sources that are not fully trusted: `python -m benchmarks.sources`.
 
 - `heads` : accuracy after 25 to 200 random labels of people, with a suggestion for each item of the pool.
-  Sources are right in 60, 75 or 90 % of cases, with errors on hard items, in some classes more than
-  in others, among classes that are easily confused; or random, all one class, half of the classes swapped
-  in pairs, all classes shifted by one. `none` has people's labels only, `as_is` takes suggestions as labels
+  Sources are right in 60, 75 or 90 % of cases, with errors on hard items, in some classes more than in
+  others, among classes that are easily confused; or random, all one class, half of the classes swapped in
+  pairs, all classes shifted by one. `none` has people's labels only, `as_is` takes suggestions as labels
   where people gave none, `ours` is `labelling/sources/teaching.py`. These figures are of test items, which
-  have no suggestion. `pool_...` is the accuracy on what is left of the pool, where `as_is` is the suggestion
-  itself and `ours` combines head and suggestion if that pays (`labelling/sources/evidence.py`). `gain` and
-  `pool_gain` are `ours` less the better of the other two.
+  have no suggestion. `pool_...` is the accuracy on the rest of the pool, where `as_is` is the suggestion
+  itself and `ours` combines head and suggestion if that is better (`labelling/sources/evidence.py`). `gain`
+  and `pool_gain` are `ours` minus the better of the other two.
 - `intervals` : how often the stated accuracy of a source misses the truth, at 30 checks and at any time
   before.
 - `serving` : milliseconds from label to next over HTTP with 100,000 items, without and with a suggestion for
@@ -71,7 +71,7 @@ TOLERANCE = 1e-3  # of trainings that only have to classify
 
 
 class Sample:
-    """A pool on scale with test data, and how easily each item is taken for each class."""
+    """A scaled pool with test data, and how easily each item is mistaken for each class."""
 
     def __init__(self, data: Data) -> None:
         prepared = prepare(data.x)
@@ -80,13 +80,13 @@ class Sample:
         self.likeness = out_of_sample(self.x, self.y, self.k, folds=2)
 
     def mistaken(self, items: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return a wrong class for each item, one that is like the right one more often."""
+        """Return a wrong class for each item, more often a class similar to the right one."""
         shares = np.sqrt(self.likeness[items])
         shares[np.arange(len(items)), self.y[items]] = 0.0
         return np.array([rng.choice(self.k, p=row / row.sum()) for row in shares], np.int64)
 
     def suggestions(self, kind: str, rng: np.random.Generator) -> np.ndarray:
-        """Return what a source of a kind says of each item."""
+        """Return the suggestions of a source of a kind."""
         n, k = len(self.y), self.k
         if kind == "random":
             return rng.integers(k, size=n)
@@ -107,7 +107,7 @@ class Sample:
         return float(np.mean((self.x_test @ mean[:-1] + mean[-1]).argmax(axis=1) == self.y_test))
 
     def as_labels(self, labels: dict[int, int], said: np.ndarray, init: np.ndarray | None) -> np.ndarray:
-        """Return a head that takes suggestions for labels where people gave none; init : to start from."""
+        """Return a head that treats suggestions as labels where people gave none; init : starting point."""
         y = said.copy()
         y[list(labels)] = list(labels.values())
         return fit_map(self.x, y, self.k, suited_precision(self.k), init=init, tol=TOLERANCE)
@@ -142,7 +142,7 @@ def heads(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def intervals(runs: int = RUNS) -> dict[str, dict[str, float]]:
-    """Return the share of runs in which the interval holds the truth: at CHECKS, and at all times."""
+    """Return the share of runs in which the interval contains the truth: at CHECKS, and at all times."""
     rng, bounds = np.random.default_rng(0), {}
     for n in range(1, CHECKS + 1):
         bounds[n] = np.array([accuracy(np.arange(n) < x)[1:] for x in range(n + 1)])
@@ -252,7 +252,7 @@ def again(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def _learned(sample: Sample, answers: dict[int, list[Answer]]) -> tuple[dict[int, int], dict[int, float]]:
-    """Return the labels that the model is trained on, and the certainty of those by consensus."""
+    """Return the labels that the model is trained on, and the probability of those by consensus."""
     found = {i: majority([a.value for a in given]) for i, given in answers.items()}
     labels = {i: value for i, value in found.items() if isinstance(value, int)}
     agreed = find_consensus(sample.x, answers)
@@ -261,7 +261,7 @@ def _learned(sample: Sample, answers: dict[int, list[Answer]]) -> tuple[dict[int
 
 
 def _certainty(sample: Sample, answers: dict[int, list[Answer]]) -> dict[int, float]:
-    """Return the probability that each label is right, as the page knows it."""
+    """Return the probability that each label is right, as on the page."""
     labels, agreed = _learned(sample, answers)
     alone = left_out(sample.x, labels, range(sample.k), None, {})
     return certainty({i: verdict.own for i, verdict in alone.items()}, sample.k) | agreed
@@ -290,7 +290,7 @@ def _crowdlab(x: np.ndarray, votes: np.ndarray, k: int) -> np.ndarray:
 
 
 def reviewed(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield how many of the first proposals are planted errors, and how many errors are stated."""
+    """Yield the number of planted errors among the first proposals, and the stated number of errors."""
     from cleanlab.filter import find_label_issues
     from cleanlab.rank import get_label_quality_scores
 
@@ -370,7 +370,7 @@ def _kept(path: Path | None) -> list[dict[str, Any]]:
 
 
 def summary(rows: list[dict[str, Any]], part: str) -> list[dict[str, Any]]:
-    """Return means over repetitions of each set, and of all sets ("all"), in points to a decimal."""
+    """Return means over repetitions of each dataset and of all ("all"), in points to one decimal."""
     mine = [row for row in rows if row["part"] == part]
     sets = [*dict.fromkeys(row["set"] for row in mine), "all"]
     cases = list(dict.fromkeys((row.get("source"), row.get("labels")) for row in mine))
@@ -395,7 +395,7 @@ def summary(rows: list[dict[str, Any]], part: str) -> list[dict[str, Any]]:
 
 
 def show(results: dict[str, Any]) -> None:
-    """Print a table a part."""
+    """Print a table per part."""
     for part, rows in results.items():
         lines = [{"truth": key, **row} for key, row in rows.items()] if isinstance(rows, dict) else rows
         columns = list(dict.fromkeys(key for row in lines for key in row))

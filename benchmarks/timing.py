@@ -1,4 +1,4 @@
-"""Fair ratios on a noisy machine: the things compared take turns, and each keeps its best times."""
+"""Fair ratios on a noisy machine: jobs take turns, and the best times of each count."""
 
 import time
 import tracemalloc
@@ -13,7 +13,7 @@ from rich.table import Table
 def seconds(
     jobs: dict[str, Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, float]:
-    """Return the lower quartile of each job's time over rounds in which every job has its turn."""
+    """Return the lower quartile of each job's times; the jobs take turns."""
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for job in jobs.values():
         job()  # warm up
@@ -26,7 +26,7 @@ def seconds(
 
 
 def peak_bytes(job: Callable[[], Any]) -> int:
-    """Return how much memory a job holds at its peak, beyond what was there before."""
+    """Return the additional memory of a job at its peak."""
     tracemalloc.start()
     job()
     peak = tracemalloc.get_traced_memory()[1]

@@ -1,9 +1,9 @@
 """`make bench NAME=training`: `fit_map` against scikit-learn's LogisticRegression, to the same gradient norm.
 
-Processor time of one thread; all take turns on the same data. A rival is run at the largest of some
-tolerances, three a decade, at which its gradient is as small as ours, looked for from the one of the last
-size on; where there is none, its time is that of the smallest one. What takes longer than SLOW seconds has
-one turn, while it is looked for.
+Processor time of one thread; all take turns on the same data. A rival runs at the largest tolerance (three
+per factor of ten) at which its gradient is as small as that of `fit_map`, or at the smallest tolerance if
+there is none. The search starts at the tolerance of the last size. Runs longer than SLOW seconds are timed
+once.
 """
 
 import os
@@ -41,7 +41,7 @@ def gradient_norm(x: np.ndarray, y: np.ndarray, mean: np.ndarray) -> float:
 
 
 def rival(x: np.ndarray, y: np.ndarray, solver: str, tol: float) -> np.ndarray:
-    """Return scikit-learn's weights (d, k); the constant is among the features, as it is with us."""
+    """Return scikit-learn's weights (d, k); the bias is one of the features, as in everylabel."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LogisticRegression(C=1.0, solver=solver, tol=tol, max_iter=10_000, fit_intercept=False)
@@ -51,7 +51,7 @@ def rival(x: np.ndarray, y: np.ndarray, solver: str, tol: float) -> np.ndarray:
 
 
 class Found(NamedTuple):
-    """The tolerance at which a rival is as near as we are, how near, and the seconds that it takes."""
+    """The tolerance at which a rival is as precise as `fit_map`, its precision, and its seconds."""
 
     at: int  # in TOLERANCES
     reached: float
@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 
 def as_near(norm: Callable[[float], float], wanted: float, first: int) -> Found:
-    """Return the largest tolerance at which a norm is as small as wanted, or the smallest of all."""
+    """Return the largest tolerance at which a norm is small enough, or the smallest tolerance."""
     tried: dict[int, Found] = {}
 
     def near(at: int) -> bool:
@@ -80,7 +80,7 @@ def as_near(norm: Callable[[float], float], wanted: float, first: int) -> Found:
 
 
 def compare(x: np.ndarray, y: np.ndarray, k: int, rounds: int, first: dict[str, int]) -> dict[str, Any]:
-    """Return milliseconds of all on one problem; `first` is where the tolerances of the last one lay."""
+    """Return the milliseconds of all on one problem; `first` : the tolerances of the last problem."""
     design = np.c_[x, np.ones(len(x))]
     ours = el.fit_map(design, y, k, bias=False, tol=OURS)
     wanted = gradient_norm(design, y, ours)
@@ -116,7 +116,7 @@ def _norm_at(
 
 
 def _norm_of_one(design: np.ndarray, y: np.ndarray, mean: np.ndarray) -> float:
-    """Return the norm of the gradient of one sigmoid column, which two of half of it stand for."""
+    """Return the norm of the gradient of one sigmoid column, given as two opposite softmax columns."""
     column = mean[:, -1] if mean.shape[1] == 1 else 2.0 * mean[:, 1]
     p = 1.0 / (1.0 + np.exp(-(design @ column)))
     return float(np.linalg.norm(design.T @ (p - y) + column))

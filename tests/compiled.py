@@ -1,4 +1,4 @@
-"""Compile the loops once, before tests run in several processes, each of which would compile them for itself.
+"""Compile the loops once, so that the processes of a parallel test run need not compile them.
 
 python -m tests.compiled
 """

@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Have property tests of the core check the shapes of their first examples only."""
+    """Check shapes only for the first examples of a property test of the core."""
     handle = getattr(getattr(item, "obj", None), "hypothesis", None)
     if CORE in item.path.parents and handle and not hasattr(handle.inner_test, "__wrapped__"):
         handle.inner_test = _checked_at_first(handle.inner_test)

@@ -1,4 +1,4 @@
-"""Files as crashes, bad disks and careless hands leave them, for Hypothesis."""
+"""Damaged files for Hypothesis, as crashes, bad disks and careless edits leave them."""
 
 from hypothesis import strategies as st
 
@@ -21,7 +21,7 @@ ODD = (
 
 @st.composite
 def damaged(draw: st.DrawFn, content: bytes) -> bytes:
-    """Return the content with some bits flipped, and bytes lost, put in or doubled."""
+    """Return the content with some bits flipped, and bytes lost, inserted or doubled."""
     data = bytearray(content)
     for _ in range(draw(st.integers(1, 3))):
         what, at = (

@@ -1,10 +1,10 @@
-"""The package as people get it: built, checked, and used in clean environments. Run by `make dist`.
+"""Build the package, check it, and use it in clean environments. Run by `make dist`.
 
     python -m tests.distribution [--extras table ...] [--pythons python3.12 ...] [--lowest tests/core ...]
 
-Wheel and sdist are built and checked; the wheel alone has to run the demo, the page, a simulation and the
-README's Python; each extra alone has to import what it is for; what is missing has to name its extra. The
-lowest version that we say of each dependency has to pass the tests of the rooms that need nothing else.
+The wheel without extras must run the demo, the page, a simulation and the README's Python. With each extra
+alone, the modules that need it must import; errors must name a missing extra. With the lowest version of each
+dependency, the tests of the packages that need no extra must pass.
 """
 
 import argparse
@@ -144,7 +144,7 @@ def served(command: Path, work: Path, environment: dict[str, str]) -> None:
 
 
 def lowest(wheel: Path, folder: Path, tests: list[str]) -> None:
-    """Run tests with the lowest version of each dependency that we say we take."""
+    """Run tests with the lowest supported version of each dependency."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needs = [*project["dependencies"], *project["optional-dependencies"]["fast"]]
     oldest = [re.sub(r">=", "==", need) for need in needs]

@@ -1,4 +1,4 @@
-"""Fixtures that several folders share; a conftest imports those it wants."""
+"""Fixtures that several folders share; a conftest.py imports the ones it needs."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every test has its own cache, and knows of no real data."""
+    """Give every test its own cache, and hide the folder of real data."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("EVERYLABEL_CACHE", str(folder))
     monkeypatch.delenv("EVERYLABEL_DATA", raising=False)
@@ -39,7 +39,7 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """Yield the URL of a server of our own."""
+    """Yield the URL of a PostgreSQL server that the tests start."""
     if database.binaries() is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'everylabel[postgresql]'")
@@ -49,7 +49,7 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the place of an empty store, in each kind of database."""
+    """Return the place of an empty store: SQLite, then PostgreSQL."""
     if request.param == "sqlite":
         return str(tmp_path / "labels.sqlite")
     url: str = request.getfixturevalue("postgres")

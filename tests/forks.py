@@ -1,11 +1,12 @@
-"""Commands as real processes, forked from one that has imported them already: a server starts in a fifth.
+"""Commands as real processes, forked from one that has imported everything: five times as fast.
 
     process = Forked(["label", "digits", "--no-browser"], folder)
 
-One process a test process imports the command line and what `everylabel label` needs, and waits for requests
-on a socket. Of each it forks a parent, which tells number and exit code of its only child, and
-the child, which runs `python -m everylabel.cli` with the arguments, folder, environment and outputs of the
-request. So a server is killed, stopped and waited for as any other process is.
+Each test process has one process that imports the command line and what `everylabel label` needs, and waits
+for requests on a socket. For each request it forks a parent and its only child. The child runs
+`python -m everylabel.cli` with the arguments, folder, environment and outputs of the request; the parent
+reports the child's number and exit code. So a server can be killed, stopped and waited for like any other
+process.
 """
 
 import atexit
@@ -90,7 +91,7 @@ def _piped(handles: list[int]) -> IO[str]:
 
 
 def _asking() -> socket.socket:
-    """Return the socket of the process that forks; the first call starts it."""
+    """Return the socket of the forking process; the first call starts it."""
     if not _asked:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for each in (ours, theirs):
@@ -105,7 +106,7 @@ def _asking() -> socket.socket:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End the process that forks, and what a failed test has left."""
+    """End the forking process, and processes that a failed test has left."""
     for left in list(_running):
         left.kill()
         left.wait()
@@ -114,7 +115,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _fork(asked: socket.socket) -> None:
-    """Fork for each request until there is nobody to ask."""
+    """Fork for each request until the socket is closed."""
     while True:
         request, handles, _, _ = socket.recv_fds(asked, LONGEST, 3)
         _reap()
@@ -138,7 +139,7 @@ def _reap(how: int = os.WNOHANG) -> None:
 
 
 def _child(asked: dict[str, Any], out: int, err: int, tells: int) -> NoReturn:
-    """Run the command in a child and tell how it ends."""
+    """Run the command in a child and report its exit code."""
     pid = os.fork()
     if pid:
         os.close(out)

@@ -1,4 +1,4 @@
-"""Break every formula in turn and see a test fail: `make mutants`.
+"""Break one formula at a time and check that a test fails: `make mutants`.
 
 Each mutant replaces one line of the source in a temporary copy and runs the tests named; a mutant
 that survives is a formula no test looks at.
@@ -344,7 +344,7 @@ CORE = [
 
 
 def survives(mutant: Mutant) -> bool:
-    """Return whether the tests pass although the line is broken."""
+    """Return whether the tests pass with the broken line."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for part in ("src", "tests"):

@@ -1,4 +1,4 @@
-"""The code of a page of documentation, as its reader meets it.
+"""Run the code of documentation pages.
 
 Python blocks of a page share one scope and a temporary folder. What a reader does not see stands in comments
 before a block: `<!-- python ... -->` is run, too; `<!-- run -->` runs the commands of the next block, which
@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, Any] = get_command(app).commands  # type: ignore[attr-def
 
 
 class Block(NamedTuple):
-    """A block of code: what it is (python, or empty for a console), and what a comment before it says."""
+    """A block of code: its language (python, or empty for commands), and the comment before it."""
 
     kind: str
     code: str
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """Return the blocks of a page, hidden ones among them, in their order."""
+    """Return the blocks of a page in order, with hidden ones."""
     text, mark, found = page.read_text(), "", []
     for match in PART.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
@@ -51,7 +51,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(code: str) -> list[list[str]]:
-    """Return the words of every `everylabel ...` of a console block."""
+    """Return the words of each `everylabel ...` command of a block."""
     lines = code.replace("\\\n", " ").splitlines()
     words = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("everylabel ")]
     return [list(takewhile(lambda word: word not in (">", "|", "&"), each)) for each in words]
@@ -79,7 +79,7 @@ def run_page(page: Path) -> list[str]:
 
 
 def labelled(*arguments: str, truth: Mapping[str, str], n: int) -> None:
-    """Label n items of a source on a real server, as a person would who knows the class of each text."""
+    """Label n items of a source on a real server with the true classes."""
     with label(Path.cwd(), *arguments) as server:
         reply = server.client.post("/api/next")
         for _ in range(n):

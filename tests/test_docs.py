@@ -1,4 +1,4 @@
-"""The docs are true: examples run, files and commands that exist are documented, links lead somewhere."""
+"""The docs are correct: examples run, named files exist, commands are documented, links work."""
 
 import ast
 import re
@@ -38,7 +38,7 @@ def blocks(page: Path) -> list[str]:
 
 
 def there(path: str) -> Path | None:
-    """Return the file or folder that a page means."""
+    """Return the file or folder that a page names."""
     return next((place / path for place in (ROOT, PACKAGE) if (place / path).exists()), None)
 
 

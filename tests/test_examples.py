@@ -1,4 +1,4 @@
-"""Every public name has an example in its docstring, and every example holds."""
+"""Every public name has an example in its docstring, and every example runs."""
 
 import doctest
 import inspect
@@ -15,7 +15,7 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 def check_example(module: str, name: str) -> None:
-    """Run the example of a public name in the folder that this process is in."""
+    """Run the example of a public name in the current folder."""
     what = getattr(import_module(module), name)
     example = doctest.DocTestParser().get_doctest(inspect.getdoc(what) or "", {}, name, None, None)
     assert example.examples, f"{module}.{name} has no example in its docstring"

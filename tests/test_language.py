@@ -52,7 +52,7 @@ PAGES = [
     ROOT / "CHANGELOG.md",
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if not {"reference", "results"} & {*page.parts}),
 ]
-MODULES = [*sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "website").rglob("*.py"))]
+MODULES = [path for name in ("src", "website", "benchmarks") for path in sorted((ROOT / name).rglob("*.py"))]
 
 
 def _prose(page: Path) -> str:

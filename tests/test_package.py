@@ -1,4 +1,4 @@
-"""The package as a whole: what an import costs, what is public, what the docs say."""
+"""The package as a whole: the cost of an import, public names, documented facts."""
 
 import ast
 import re

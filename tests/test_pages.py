@@ -1,4 +1,4 @@
-"""All code in the documentation runs, and every command in it is one that there is."""
+"""All code in the documentation runs, and all its commands exist."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ CHEAP = {"backup", "doctor", "embed", "export", "predict", "simulate"}  # comman
 
 
 def named(page: Path) -> str:
-    """Return a page's place in the repository."""
+    """Return a page's path in the repository."""
     return page.relative_to(ROOT).as_posix()
 
 

@@ -32,7 +32,7 @@ SEARCH = """
 
 
 def console(driver: Any) -> list[Any]:
-    """Return what the browser has said."""
+    """Return the browser's console messages."""
     return driver.get_log("browser")
 
 

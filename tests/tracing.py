@@ -1,4 +1,4 @@
-"""Which of our Python files code runs through."""
+"""Count the Python files of everylabel that code runs through."""
 
 import sys
 import threading
@@ -23,7 +23,7 @@ class Files:
         self._on = False
 
     def begin(self, *, here: bool = False) -> None:
-        """Count on all threads that somebody waits for; here: on this one alone."""
+        """Count on all threads that people wait for, or only on this one (here)."""
         self._found, self._on = set(), True
         self._thread = threading.current_thread() if here else None
 
@@ -45,7 +45,7 @@ class Files:
 
 @contextmanager
 def traced() -> Iterator[Files]:
-    """Yield what counts files on this thread and on those that are started within the block."""
+    """Yield a counter of files for this thread and for threads started within the block."""
     files, before = Files(), sys.getprofile()
     threading.setprofile(files)
     sys.setprofile(files)

@@ -1,6 +1,6 @@
-"""How far a label goes, against everything else a user could pick: `make bench NAME=labels`.
+"""Labels needed by the page, compared with the alternatives of a user: `make bench NAME=labels`.
 
-A cell is one learning curve of one arm on one set and seed; all arms of a set and seed have the same pool,
-the same test data and the same truth, so that they are paired. Cells are kept in a folder, one file an arm,
-and are not run again: any interruption leaves whole repetitions of all sets.
+A cell is one learning curve of one arm (method) on one dataset and seed. All arms of a dataset and seed have
+the same pool, test data and true labels, so that they are paired. Cells are stored in a folder, one file per
+arm, and are not run again; after an interruption, repetitions of all datasets are complete.
 """

@@ -1,4 +1,4 @@
-"""Run what is missing, then write the report: `python -m benchmarks.labels`, in steps if wanted."""
+"""Run the missing cells, then write the report: `python -m benchmarks.labels`."""
 
 import argparse
 from functools import partial

@@ -18,7 +18,7 @@ Arm = Callable[[Data, int], Iterable[Point]]
 
 
 def by_strategy(strategy: str) -> dict[str, Arm]:
-    """Return ours through `select`, and the choice alone, on a rival's features."""
+    """Return the arms of `select`, and of the choice alone on a rival's features."""
     return {
         "select": lambda data, seed: chosen.in_batches(chosen.ours(data), strategy, seed, updates=False),
         "select, ask": lambda data, seed: chosen.in_batches(chosen.ours(data), strategy, seed, updates=True),
@@ -41,7 +41,7 @@ PLAIN_ARMS: dict[str, Arm] = {
 
 
 def before(checkout: Path | None) -> dict[str, Arm]:
-    """Return version 0.1, if there is a checkout of it."""
+    """Return the arm of version 0.1, if there is a checkout of it."""
     if checkout is None:
         print(f"version 0.1 takes no part: git worktree add --detach FOLDER {COMMIT}, then --before FOLDER")
         return {}
@@ -59,10 +59,10 @@ def all_arms(checkout: Path | None) -> dict[str, Arm]:
 
 
 def rivals_of(curves: Curves) -> list[str]:
-    """Return all arms that are not ours."""
+    """Return the arms of the rivals."""
     return sorted({arm for name in curves.sets() for arm in curves.arms(name)} - set(OUR_ARMS))
 
 
 def in_order(curves: Curves) -> list[str]:
-    """Return the sets that there are curves of."""
+    """Return the datasets that have curves."""
     return [name for name in SETS if name in curves.sets()]

@@ -1,4 +1,4 @@
-"""Each goal with its figure and whether it is met."""
+"""The goals, their figures, and whether they are met."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +44,7 @@ def _needed_bars(curves: Curves) -> list[list[str]]:
 
 
 def ratios(curves: Curves, names: Sequence[str], arm: str, n: int) -> dict[str, float | None]:
-    """Return labels needed for margin's accuracy at n over n, by set; None where 400 were too few."""
+    """Return, by dataset, the labels needed for margin's accuracy at n, divided by n; None if above 400."""
     found = {}
     for name in names:
         ours = arm if arm in curves.arms(name) else OURS

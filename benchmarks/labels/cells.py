@@ -1,4 +1,4 @@
-"""Measurements in a folder of JSON lines; some fields identify a row, which is never measured twice."""
+"""Measurements in a folder of JSON lines; a row is identified by some of its fields and measured once."""
 
 import json
 import re
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 class Rows:
-    """The rows of one file; delete the file to have them made again."""
+    """The rows of one file; delete the file to measure them again."""
 
     def __init__(self, path: Path, fields: tuple[str, ...]) -> None:
         self.path, self.fields = path, fields
@@ -23,7 +23,7 @@ class Rows:
         self.rows = {tuple(row[field] for field in fields): row for row in map(json.loads, lines)}
 
     def make(self, keys: Iterable[tuple[Any, ...]], row: Callable[..., Row]) -> None:
-        """Make the rows that are not there yet, in this order; each is safe as soon as it is made."""
+        """Measure the missing rows in this order; each is stored at once."""
         for key in keys:
             if key not in self.rows:
                 made = dict(zip(self.fields, key, strict=True)) | row(*key)
@@ -33,7 +33,7 @@ class Rows:
 
 
 class Cell(NamedTuple):
-    """One learning curve: which, its points, and what it cost."""
+    """One learning curve: its identity, points and cost."""
 
     set: str
     seed: int
@@ -43,7 +43,7 @@ class Cell(NamedTuple):
 
 
 class Cells:
-    """The curves in a folder, one file an arm: several processes may run different arms."""
+    """The curves in a folder, one file per arm, so that several processes can run different arms."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._files = folder, dict[str, Rows]()
@@ -56,7 +56,7 @@ class Cells:
     def run(
         self, wanted: Iterable[tuple[str, int, str]], curve: Callable[[str, int, str], list[Point]]
     ) -> None:
-        """Run what is not there yet, in this order; tell what each cell cost."""
+        """Run the missing cells in this order; print the cost of each."""
 
         def row(name: str, seed: int, arm: str) -> Row:
             began = _spent()

@@ -30,7 +30,7 @@ class Head:
         self.h_test = scaling(data.x_test).astype(np.float32)
 
     def rows(self, labels: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
-        """Return features and classes of what is labelled."""
+        """Return features and classes of the labelled instances."""
         idx, y = np.array(list(labels), dtype=np.int64), np.array(list(labels.values()), dtype=np.int64)
         return self.h[idx].astype(np.float64), y
 
@@ -43,7 +43,7 @@ class Head:
 
 
 def plain(data: Data) -> Head:
-    """Return the head of version 0.1: no names, nothing of the pool but its mean and size."""
+    """Return the head of version 0.1: no names, and only mean and size of the pool."""
     mean = np.zeros((data.x.shape[1] + 1, data.k))
 
     def train_on(head: Head, labels: dict[int, int]) -> el.Posterior:
@@ -56,7 +56,7 @@ def plain(data: Data) -> Head:
 
 
 def ours(data: Data) -> Head:
-    """Return our head: the pool as prior, and class names as long as the labels confirm them."""
+    """Return the current head: the pool as prior, and class names while labels confirm them."""
     scaling = fit_pool_scaling(data.x)
     rows = None if data.names is None else name_rows(dict(enumerate(data.names)), scaling)
 

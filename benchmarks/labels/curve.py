@@ -13,12 +13,12 @@ Point = dict[str, Any]
 
 
 def batches() -> list[tuple[int, int]]:
-    """Return, for each stop but the last, how many labels there are and how many come until the next."""
+    """Return, for each stop except the last, the number of labels and of those until the next stop."""
     return [(n, then - n) for n, then in itertools.pairwise(STOPS)]
 
 
 def measured(data: Data, labelled: np.ndarray, on_test: np.ndarray, on_pool: np.ndarray) -> Point:
-    """Return a point of the curve, from guesses (numbers of classes) of all instances."""
+    """Return a point of the curve from the predicted class numbers of all instances."""
     left = np.setdiff1d(np.arange(len(data.y)), labelled)
     hits = int(np.sum((on_test == 1) & (data.y_test == 1)))
     point: Point = {

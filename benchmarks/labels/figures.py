@@ -1,6 +1,6 @@
-"""Figures of learning curves: labels needed for a rival's accuracy, regret to the best rival.
+"""Figures of learning curves: labels needed for a rival's accuracy, and regret to the best rival.
 
-Arms are compared on the repetitions that both have, paired; accuracies are on test data, on the unlabelled
+Arms are compared on the repetitions that both have, paired. Accuracies are on test data, on the unlabelled
 rest of the pool, or the mean of both.
 """
 
@@ -18,7 +18,7 @@ POINT = 0.01
 
 
 class Difference(NamedTuple):
-    """Ours less a rival's, over paired repetitions."""
+    """The difference of two arms over paired repetitions."""
 
     rival: str
     mean: float
@@ -27,7 +27,7 @@ class Difference(NamedTuple):
 
     @property
     def behind(self) -> bool:
-        """Return whether it is more than a point below, beyond two standard errors; one run has none."""
+        """Return whether a difference is below -1 point, beyond two standard errors; False for one run."""
         return self.error is not None and self.mean + 2 * self.error < -POINT
 
 
@@ -46,7 +46,7 @@ class Curves:
         return [arm for other, arm in self._by if other == name]
 
     def seeds(self, name: str, *arms: str) -> list[int]:
-        """Return the repetitions that all of these arms have."""
+        """Return the repetitions that all these arms have."""
         have = [set(self._by.get((name, arm), {})) for arm in arms]
         return sorted(set.intersection(*have))
 
@@ -58,7 +58,7 @@ class Curves:
         return any(cell.points[0].get("names", False) for cell in self._by[name, arm].values())
 
     def values(self, name: str, arm: str, n: int, what: str, seeds: Sequence[int]) -> np.ndarray:
-        """Return a figure after n labels, one a repetition."""
+        """Return a figure after n labels of each repetition."""
         points = [next(p for p in self._by[name, arm][seed].points if p["n"] == n) for seed in seeds]
         return np.array([_figure(point, what) for point in points])
 
@@ -91,7 +91,7 @@ def needed(curves: Curves, name: str, arm: str, rival: str, n: int, what: str = 
 
 
 def difference(curves: Curves, name: str, arm: str, rival: str, n: int, what: str) -> Difference:
-    """Return an arm's figure less a rival's, paired."""
+    """Return an arm's figure minus a rival's, paired."""
     seeds = curves.seeds(name, arm, rival)
     gain = curves.values(name, arm, n, what, seeds) - curves.values(name, rival, n, what, seeds)
     error = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else None
@@ -115,7 +115,7 @@ def regret(
 def regrets(
     curves: Curves, arm: str, rivals: Sequence[str], what: str, sets: Sequence[str]
 ) -> dict[tuple[str, int], Difference]:
-    """Return the regret at each budget from FROM on, of all sets that have it."""
+    """Return the regret of all datasets at each budget from FROM on."""
     found = {
         (name, n): regret(curves, name, arm, rivals, n, what)
         for name in sets
@@ -127,6 +127,6 @@ def regrets(
 
 
 def accuracies(rows: list[dict[str, Any]], **wanted: Any) -> np.ndarray:
-    """Return accuracies of the rows that have these values."""
+    """Return the accuracies of rows with these values."""
     some = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     return np.array([(row["test"] + row.get("left", row["test"])) / 2 for row in some])

@@ -1,9 +1,9 @@
 """SetFit (contrastive fine-tuning of the same MiniLM) on the same labels: accuracy on test data and seconds.
 
-Texts are there for Banking-77 and Clinc-150 only: ten classes of each, drawn once. SetFit trains as its
-authors did, one epoch on 20 pairs of each kind a labelled text, but for 60 steps of 16 pairs at most (two
-labels a class need 50), since a step takes more than a second; a linear head is trained on the features as
-they are, with the names of the classes and a pool of texts without labels.
+Only Banking-77 and Clinc-150 have texts: ten classes of each, drawn once. SetFit trains with its authors'
+settings, one epoch on 20 pairs of each kind per labelled text, but at most 60 steps of 16 pairs (two labels
+per class need 50), since a step takes more than a second. The linear head is trained on the original
+features, with class names and unlabelled texts.
 """
 
 import tempfile
@@ -28,7 +28,7 @@ ITERATIONS, BATCH, MOST_STEPS = 20, 16, 60
 
 
 class Texts(NamedTuple):
-    """Data with the texts behind it."""
+    """Features with their texts."""
 
     data: Data
     pool: list[str]
@@ -48,7 +48,7 @@ def compare(name: str, seed: int, a_class: int, arm: str, folder: Path) -> dict[
 
 
 def keys(repetitions: int) -> list[tuple[str, int, int, str]]:
-    """Return what there is to compare, the cheap arms first."""
+    """Return the comparisons, the cheap arms first."""
     return [(name, seed, n, arm) for seed in range(repetitions) for arm in ARMS for n in A_CLASS
             for name in READERS]  # fmt: skip
 

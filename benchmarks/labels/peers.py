@@ -1,8 +1,8 @@
-"""Other libraries, as their users would run them on plain features: batches of 10, logistic regression.
+"""Other libraries with plain features, as their users would run them: batches of 10, logistic regression.
 
-scikit-activeml: three of its newer strategies that need no more than features and a classifier. small-text:
-breaking ties, which its authors recommend and a classifier on features can use (others want a transformer's
-own embeddings). Both start from random labels, as their examples do.
+scikit-activeml: three of its newer strategies that need only features and a classifier. small-text: breaking
+ties, which its authors recommend and which works with a classifier on features (other strategies need a
+transformer's embeddings). Both start from random labels, as their examples do.
 """
 
 import warnings
@@ -22,7 +22,7 @@ STRATEGIES = ("DropQuery", "Falcun", "MaxHerding")
 
 
 def arms() -> dict[str, Callable[[Data, int], Iterator[Point]]]:
-    """Return the arms of the libraries that are installed; say which are not."""
+    """Return the arms of the installed libraries; print the missing ones."""
     found: dict[str, Callable[[Data, int], Iterator[Point]]] = {}
     if find_spec("skactiveml"):
         found |= {f"scikit-activeml, {name}": partial(_activeml, name) for name in STRATEGIES}

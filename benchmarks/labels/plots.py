@@ -1,4 +1,4 @@
-"""One picture of all curves."""
+"""A plot of all curves."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ COLUMNS = 5
 
 
 def plot(curves: Curves, path: Path) -> None:
-    """Draw a panel a set: mean accuracy by labels."""
+    """Draw one panel per dataset: mean accuracy by number of labels."""
     from matplotlib.figure import Figure
 
     names = [name for name in sets.SETS if name in curves.sets()]

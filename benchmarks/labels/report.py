@@ -1,4 +1,4 @@
-"""The report: docs/results/labels.json, .md and .png, with each bar, its figure and whether it is met."""
+"""The report: docs/results/labels.json, .md and .png, with each goal, its figure and whether it is met."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -87,7 +87,7 @@ def write(
 
 
 def _had(curves: Curves) -> str:
-    """Return the number of repetitions of each arm, over all sets."""
+    """Return the number of repetitions of each arm, over all datasets."""
     counts: dict[str, list[int]] = {}
     for name in curves.sets():
         for arm in curves.arms(name):
@@ -122,7 +122,7 @@ def needs(curves: Curves) -> list[str]:
 
 
 def against(curves: Curves, arm: str) -> list[str]:
-    """Return ours less the best rival at each budget, in points with two standard errors."""
+    """Return the arm minus the best rival at each budget, in points with two standard errors."""
     budgets, rivals = [n for n in BUDGETS if n >= 25], rivals_of(curves)
     found = regrets(curves, arm, rivals, "both", in_order(curves))
     rows = []

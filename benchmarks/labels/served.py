@@ -1,8 +1,8 @@
-"""Ours through the labelling page's own loop: desk, service and log as for `simulate`, label by label.
+"""The labelling page's own loop: desk, service and log as for `simulate`, label by label.
 
-Everything is the page's default: how it chooses, a random check in ten, class names. HTTP is left out, and
-the training that the server does in the background is done after a label whenever it would be due: a person
-who labels leaves time for it, and curves depend on no clock.
+All settings are the page's defaults: strategy, one random check in ten, class names. There is no HTTP, and
+the background training runs after a label whenever it would be due: a person who labels leaves time for it,
+and so curves do not depend on the clock.
 """
 
 import tempfile

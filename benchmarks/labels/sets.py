@@ -38,7 +38,7 @@ class Data(NamedTuple):
 
 
 def load(name: str, folder: Path, seed: int) -> Data:
-    """Return a pool drawn by the seed; "NAME:rare" is one class of NAME, by the seed, at 5 % of two."""
+    """Return a pool drawn by the seed; "NAME:rare" has two classes of NAME, one of them 5 % of the items."""
     rng = np.random.default_rng([seed, 17])
     base, _, rare = name.partition(":")
     data = load_all(base, folder)
@@ -51,13 +51,13 @@ def load(name: str, folder: Path, seed: int) -> Data:
 
 
 def has_words(name: str) -> bool:
-    """Return whether the classes of a set have names that its encoder can read."""
+    """Return whether a dataset's classes have names that its encoder can embed."""
     return "minilm" in FILES.get(name, "")
 
 
 @lru_cache(maxsize=len(FILES) + 1)
 def load_all(base: str, folder: Path) -> Data:
-    """Return a whole set: all of its training and test data."""
+    """Return all training and test data of a dataset."""
     if base == "digits":
         from sklearn.datasets import load_digits
 
@@ -75,7 +75,7 @@ def load_all(base: str, folder: Path) -> Data:
 
 
 def _spanned(x: np.ndarray, x_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return features in the directions that the pool spans: all a linear head can know, in less time."""
+    """Return features projected to the span of the pool: the same for a linear head, in less time."""
     center = x.mean(axis=0)
     directions = np.linalg.qr((x - center).T)[0]
     return (x - center) @ directions, (x_test - center) @ directions
@@ -84,7 +84,7 @@ def _spanned(x: np.ndarray, x_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def _thinned(
     x: np.ndarray, y: np.ndarray, positive: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return instances of which a share of RARE are of the class `positive`, labelled 1."""
+    """Return instances with a share RARE of the class `positive`, labelled 1."""
     yes, no = (rng.permutation(np.flatnonzero(which)) for which in (y == positive, y != positive))
     n = min(len(yes), int(len(no) * RARE / (1 - RARE)))
     idx = rng.permutation(np.r_[yes[:n], no[: int(n * (1 - RARE) / RARE)]])

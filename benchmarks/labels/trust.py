@@ -1,8 +1,7 @@
-"""The cost of misleading or meaningless class names after two labels per class: none, true, shuffled, and
-codes.
+"""The effect of class names after two labels per class: no names, true names, shuffled names, and codes.
 
-Labels are drawn at random, two of each class, the same for all four: the page's own choice of four labels of
-two classes would drown what names do in chance.
+Labels are drawn at random, two of each class, the same for all four. The page's own choice might give four
+labels of two classes, and chance would hide the effect of the names.
 """
 
 from pathlib import Path

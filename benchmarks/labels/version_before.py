@@ -1,8 +1,8 @@
-"""The page's loop of version 0.1, in a process of its own that imports a checkout of it.
+"""The page's loop of version 0.1, in a separate process that imports a checkout of it.
 
     git worktree add --detach FOLDER 1d83236
-Its page's defaults: look-ahead, a random check in ten, no names, features centred and scaled.
-This file is that process's script, too: it imports nothing of the benchmarks.
+Defaults of that page: look-ahead, a random check in ten, no names, features centred and scaled.
+This file is also the script of that process, so it imports nothing of the benchmarks.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Features and labels to measure on: digits always, feature files where they are."""
+"""Features and labels to measure on: digits, and the feature files that exist."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ N_TEST = 2000
 
 
 class Dataset(NamedTuple):
-    """Features as they come, split into a pool to draw labels from and test data."""
+    """Unscaled features, split into a pool to draw labels from and test data."""
 
     x: np.ndarray
     y: np.ndarray
@@ -26,7 +26,7 @@ class Dataset(NamedTuple):
 
 
 def load(folder: Path) -> dict[str, Dataset]:
-    """Return every dataset there is; digits come as pixels from 0 to 1 and from 0 to 16."""
+    """Return all available datasets; digits as pixels from 0 to 1 and from 0 to 16."""
     x, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     x, y = x[order], y[order]

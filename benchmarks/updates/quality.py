@@ -1,4 +1,4 @@
-"""How near to retraining every learner comes, and how long a label takes it."""
+"""The distance of every learner to retraining, and its time per label."""
 
 import time
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def measure(name: str, data: Dataset, n: int, repetition: int) -> Iterator[Resul
 
 
 def cells(results: list[Result]) -> list[dict[str, Any]]:
-    """Return one row a dataset, size, number of labels and learner: means over repetitions."""
+    """Return one row per dataset, size, number of labels and learner: means over repetitions."""
     groups: dict[tuple[str, int, int, str], list[Result]] = {}
     for result in results:
         groups.setdefault((result.dataset, result.n, result.added, result.learner), []).append(result)

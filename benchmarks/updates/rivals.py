@@ -1,6 +1,6 @@
-"""Everything that can learn a label: ours, the paper's, L-BFGS, scikit-learn's and River's.
+"""The compared learners: everylabel's, the paper's, L-BFGS, scikit-learn's and River's.
 
-A learner is made on the first n labels and their exactly trained head, then told one label at a time.
+A learner starts from the first n labels and their exactly trained head, then learns one label at a time.
 """
 
 import time

@@ -145,7 +145,7 @@ def stalls(name: str, data: Dataset, first: int = 100, last: int = 900, turns: i
 
 
 def grow(n: int, d: int, k: int, n_labels: int = 21) -> dict[str, float]:
-    """Return ms a label on made-up classes: without and with the share of rebuilding."""
+    """Return the milliseconds per label on generated classes, without and with the share of rebuilding."""
     rng = np.random.default_rng([SEED, n, d, k])
     y = rng.integers(k, size=n + n_labels)
     x = (0.35 * rng.normal(size=(k, d))[y] + rng.normal(size=(len(y), d))) * (6 / np.sqrt(d))
