@@ -1,1 +1,1 @@
-"""Tests of what the benchmarks count."""
+"""Tests of the benchmarks' figures."""

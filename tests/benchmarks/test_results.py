@@ -1,4 +1,4 @@
-"""Results name the run that made them; tests/test_docs.py looks at the pages."""
+"""Results name the run that made them; tests/test_docs.py checks the pages."""
 
 import json
 import subprocess

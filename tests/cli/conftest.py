@@ -11,7 +11,7 @@ __all__ = ["minilm"]
 
 @pytest.fixture
 def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run in a folder of its own, with a cache of its own and room to print."""
+    """Run in a new folder with its own cache and a wide terminal."""
     monkeypatch.setenv("EVERYLABEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

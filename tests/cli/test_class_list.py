@@ -1,4 +1,4 @@
-"""`--classes`: what is read, and that what cannot be read is told in one line."""
+"""`--classes`: valid lists and files; one-line errors for others."""
 
 import re
 from pathlib import Path

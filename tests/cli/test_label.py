@@ -220,7 +220,7 @@ def test_exports_that_cannot_be(tmp_path: Path) -> None:
 
 
 def labelled_reviews(folder: Path) -> Path:
-    """Return a source that was labelled a little, by its third column's truth."""
+    """Return a source with a few labels, the true ones of its third column."""
     source = reviews(folder)
     options = [
         "--text-column",

@@ -1,4 +1,4 @@
-"""`everylabel predict`: new items are predicted as the project predicts its own."""
+"""`everylabel predict` predicts new items as the project predicts its own."""
 
 import csv
 import json

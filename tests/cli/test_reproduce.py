@@ -41,7 +41,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write reports without drawing: that takes longer than all the rest, and one test does it."""
+    """Write reports without plots, which take longest; one test draws them."""
     monkeypatch.setattr(report, "as_png", lambda figure: b"a picture")
 
 

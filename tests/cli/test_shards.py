@@ -188,7 +188,7 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
 
 
 def all_labelled(shards: str, n: int, *options: object) -> list[dict[str, Any]]:
-    """Label n items of shards on the page; return what it shows of them."""
+    """Label n items of shards on the page; return their displayed content."""
     shown = []
     with label_here(shards, "--classes", "good,bad", "--check-every", 0, *options) as server:
         task = server.client.post("/api/next", person="me")["next"]
@@ -249,7 +249,7 @@ def test_images_that_a_table_holds_are_labelled_and_not_exported(tmp_path: Path)
 
 
 def embedded(*arguments: object) -> None:
-    """Embed a table of 12 texts, told apart by their numbers, into the folder far."""
+    """Embed a table of 12 numbered texts into the folder far."""
     texts = [f"a review of {('soap', 'beans')[i % 2]} number {i}" for i in range(12)]
     Path("a.csv").write_text("body\n" + "".join(f"{text}\n" for text in texts))
     el.embed(texts, "tfidf", fit_out="fit.npz", cache=False)

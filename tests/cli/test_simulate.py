@@ -1,4 +1,4 @@
-"""`everylabel simulate`: the whole way through a real server."""
+"""`everylabel simulate` with a real server."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ def _serve_here(project: Project, arguments: Sequence[str]) -> Iterator[str]:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate with a server on a thread: a process of its own takes seconds to load."""
+    """Simulate with a server on a thread: a process would take seconds to load."""
     monkeypatch.setattr("everylabel.simulation.server_process", _serve_here)
 
 

@@ -26,7 +26,7 @@ CLASSES = ("soap", "beans")
 
 
 class Server(ThreadingHTTPServer):
-    """Answers by `rule` and remembers what it was asked."""
+    """Answers by `rule` and records the requests."""
 
     daemon_threads = True
 

@@ -1,4 +1,4 @@
-"""Commands load what they need: no server, which takes a second to import, and nothing of shards."""
+"""Commands import only what they need: no server, which takes a second to import, and no shards."""
 
 import subprocess
 import sys

@@ -7,7 +7,7 @@ import torch
 
 
 def probabilities(features: Any, mean: Any) -> Any:
-    """Return softmax, or sigmoid for one column, the textbook way."""
+    """Return softmax, or sigmoid for one column, by the textbook formula."""
     f = features @ mean
     if mean.shape[1] == 1:
         return 1.0 / (1.0 + np.exp(-f))
@@ -50,7 +50,7 @@ def hessian(mean: Any, features: Any, labels: Any, weights: Any) -> Any:
 
 
 def curvature(likelihood: str, mean: Any, features: Any, labels: Any, weights: Any) -> Any:
-    """Return what instances add to the precision: (d, d), (k, d, d) or (k*d, k*d)."""
+    """Return the precision that instances add: (d, d), (k, d, d) or (k*d, k*d)."""
     d, k = mean.shape
     p = probabilities(features, mean)
     if likelihood in ("full", "binary"):

@@ -1,4 +1,4 @@
-"""Several classes per item against slow twins: a problem for each class, its answered instances alone."""
+"""Several classes per item against slow twins: one binary problem per class, with its answered instances."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ PRIOR = 0.7
 
 
 class Case:
-    """Answers with holes, away from the defaults."""
+    """Answers with missing entries, away from the defaults."""
 
     def __init__(self, n: int = 40, d: int = 5, k: int = 3, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
@@ -37,7 +37,7 @@ def sigmoid(f: Any) -> Any:
 
 
 def trained(design: Any, answers: Any, weights: Any) -> Any:
-    """Return the optimum of one class by a general optimiser, over what was answered."""
+    """Return the optimum of one class by a general optimiser, over its answered instances."""
     rows = ~np.isnan(answers)
     h, t, w = design[rows], answers[rows], weights[rows]
 
@@ -51,7 +51,7 @@ def trained(design: Any, answers: Any, weights: Any) -> Any:
 
 
 def added(likelihood: str, mean: Any, design: Any, answers: Any, weights: Any) -> Any:
-    """Return what instances add to the precision, instance by instance."""
+    """Return the precision that instances add, instance by instance."""
     d, k = mean.shape
     own = np.zeros((k, d, d))
     shared = np.zeros((d, d))

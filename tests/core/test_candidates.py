@@ -28,7 +28,7 @@ def ruled(rng: np.random.Generator, m: int, k: int) -> np.ndarray:
 
 
 def loss_of_not(f: np.ndarray, mask: np.ndarray) -> float:
-    """Return -log(1 - the probability of all that is ruled out), the textbook way."""
+    """Return -log(1 - the probability of the ruled-out classes), by the textbook formula."""
     p = np.exp(f - logsumexp(f))
     return -float(np.log(1.0 - p[~mask].sum()))
 
@@ -36,7 +36,7 @@ def loss_of_not(f: np.ndarray, mask: np.ndarray) -> float:
 def by_brute_force(
     x: np.ndarray, y: np.ndarray, more: np.ndarray, mask: np.ndarray, prior: float
 ) -> np.ndarray:
-    """Return the weights that SciPy finds for the penalised loss, from zero, by finite differences."""
+    """Return SciPy's minimum of the penalised loss, from zero, by finite differences."""
     x, more, k = design(x), design(more), mask.shape[1]
 
     def loss(flat: np.ndarray) -> float:
@@ -198,7 +198,7 @@ def test_a_second_order_step_moves_the_mean_by_p_less_q() -> None:
 
 
 def test_a_trained_posterior_knows_its_soft_labels() -> None:
-    """Exact updates start from where training with them ended."""
+    """Exact updates start from the optimum of training with soft labels."""
     x, y, more, mask = problem(10, n=30)
     mean = el.fit_map(x, y, 4, 0.5, partial=(more, mask))
     posterior = el.laplace(mean, x, prior_precision=0.5, labels=y)

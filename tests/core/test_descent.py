@@ -22,7 +22,7 @@ def objective(scale: float = 1.0, n: int = 60, k: int = 4) -> newton.Objective:
 
 
 def from_zero(problem: newton.Objective) -> tuple[newton.Point, np.ndarray]:
-    """Return where a search begins, and the gradient there."""
+    """Return the start of a search, and the gradient there."""
     mean = 0.0 * problem.label_sums
     start = problem.at(mean, problem.features @ mean)
     return start, np.asarray(problem.gradient(mean, start.net_probs))

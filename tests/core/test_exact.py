@@ -58,7 +58,7 @@ def everything(case: Case) -> tuple[Any, Any, Any]:
 
 @pytest.fixture
 def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the update go on to the last digit, so that results can be compared as equal."""
+    """Let the update run to the last digit, so that results can be compared for equality."""
     monkeypatch.setattr(exact, "TOLERANCE", 1e-15)
     monkeypatch.setattr(newton, "FORCING", 1e-6)
 
@@ -327,7 +327,7 @@ def test_labels_that_count_more_end_as_near_as_others(most: float) -> None:
 
 @pytest.mark.unchecked_shapes
 def test_three_hundred_labels_do_not_drift() -> None:
-    """In single precision with everything carried along: the last is as near as the first."""
+    """In single precision with all state carried along, the last label is as precise as the first."""
     x, y = load_digits(return_X_y=True)
     x = np.kron(x / 4.0, np.ones((1, 4)))  # 256 features: above the size that stays in double
     post = el.laplace(el.fit_map(x[:50], y[:50], 10), x[:50], labels=y[:50])

@@ -168,7 +168,7 @@ def _hessian(objective: Objective, mean: Any) -> Any:
 
 @pytest.fixture
 def whole_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Solve every step to the end and go to its end, wherever that is."""
+    """Solve every step fully and take the full step."""
     monkeypatch.setattr(newton, "FORCING", 0.0)
     monkeypatch.setattr(newton, "SMALL", np.inf)
 

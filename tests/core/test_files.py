@@ -1,4 +1,4 @@
-"""Save and load: what comes back is what went in; anything else is a clear error."""
+"""Saved posteriors load unchanged; other files give a clear error."""
 
 import json
 import os

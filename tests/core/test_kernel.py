@@ -1,4 +1,4 @@
-"""The step in the space of b instances, against dense inverses of d x d matrices, away from every default."""
+"""The step in the space of b instances against dense inverses of d x d matrices, away from the defaults."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ SHARED = {"gaussian": gaussian, "categorical": categorical, "binary": binary}
 
 
 class Problem:
-    """Some batches of b instances each, with a posterior, labels and weights of no special value."""
+    """Batches of b instances each, with a posterior, labels and weights."""
 
     def __init__(self, likelihood: str, batches: tuple[int, ...] = (3,), b: int = 4, d: int = 6) -> None:
         rng = np.random.default_rng(7)

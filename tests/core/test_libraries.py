@@ -1,4 +1,4 @@
-"""NumPy, torch and array-api-strict give the same numbers and the kind they were given."""
+"""NumPy, torch and array-api-strict give the same numbers, and results of the given kind."""
 
 from typing import Any
 

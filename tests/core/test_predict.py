@@ -1,4 +1,4 @@
-"""Predictions against integrals done numerically."""
+"""Predictions against numerical integrals."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Labels taken back and turned at the cost of one, against dense inverses; away from the defaults."""
+"""Labels taken back and changed at the cost of one label, against dense inverses, away from the defaults."""
 
 import numpy as np
 import pytest

@@ -234,7 +234,7 @@ def test_empty_batch_changes_nothing() -> None:
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_more_labels_than_features(likelihood: str) -> None:
-    """Beyond d instances no b x b system is built; the numbers are those of one that was."""
+    """With more than d instances no b x b system is built; the result is the same."""
     rng = np.random.default_rng(2)
     k = 2 if likelihood == "binary" else 3
     x, y = rng.normal(size=(30, 2)), rng.integers(k, size=30)

@@ -1,4 +1,4 @@
-"""Excel files as Excel writes them, as far as cells go: shared texts, rich texts, numbers, dates, gaps."""
+"""Excel files with the cells that Excel writes: shared texts, rich texts, numbers, dates, gaps."""
 
 import zipfile
 from pathlib import Path

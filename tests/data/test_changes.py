@@ -1,4 +1,4 @@
-"""Which row is which after a source has changed: by id, by content, by order, and against a slow twin."""
+"""Matching of rows after a source has changed: by id, content and order, and against a slow twin."""
 
 from collections.abc import Sequence
 from dataclasses import replace

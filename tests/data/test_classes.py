@@ -1,4 +1,4 @@
-"""Names of classes: one rule for files, options and the page."""
+"""Class names follow one rule in files, options and on the page."""
 
 import numpy as np
 import pytest

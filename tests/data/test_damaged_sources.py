@@ -1,4 +1,4 @@
-"""Every reader gets damaged files: it reads them, or says in a sentence what is wrong."""
+"""Every reader reads damaged files, or reports the damage in a sentence."""
 
 import io
 import json

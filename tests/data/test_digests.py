@@ -1,4 +1,4 @@
-"""Which rows a digest of many looks at."""
+"""The rows that a digest of many rows includes."""
 
 import numpy as np
 import pytest

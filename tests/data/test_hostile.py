@@ -1,4 +1,4 @@
-"""Sources that were made to break what reads them: cleaned, or refused in a sentence."""
+"""Malicious sources are cleaned, or refused in a sentence."""
 
 import json
 import os

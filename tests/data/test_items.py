@@ -1,4 +1,4 @@
-"""Items: every source is read into this one value, for the commands and for the library alike."""
+"""Every source is read as `Items`, by the commands and by the library."""
 
 import json
 from pathlib import Path

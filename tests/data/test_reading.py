@@ -1,4 +1,4 @@
-"""read_items: own data from every kind of file, and every way in which it can be bad."""
+"""read_items: data from every kind of file, and errors for bad data."""
 
 import json
 from collections.abc import Callable

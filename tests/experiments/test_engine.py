@@ -140,7 +140,7 @@ def test_every_joblib_backend_works(tmp_path: Path) -> None:
 
 
 def test_killed_run_continues(tmp_path: Path) -> None:
-    """kill -9 in the middle; the second run ends with the numbers of one that was never stopped."""
+    """After a kill -9, the second run gives the same numbers as an uninterrupted one."""
     command = [sys.executable, "-m", "everylabel.cli", "reproduce", "batch-selection", "--dataset", "digits"]
     command += ["--fast", "--reps", "1", "--jobs", "1", "--report", str(tmp_path / "report")]
     killed, whole = tmp_path / "killed.sqlite", tmp_path / "whole.sqlite"

@@ -1,4 +1,4 @@
-"""Figures, summaries and claims on numbers small enough to check by hand."""
+"""Figures, summaries and claims on small numbers that can be checked by hand."""
 
 import numpy as np
 import pytest

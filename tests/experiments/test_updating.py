@@ -1,4 +1,4 @@
-"""The updating experiments measure what users run: several at once as each on its own."""
+"""The updating experiments give the same figures for several sizes at once as for each alone."""
 
 import numpy as np
 import pytest

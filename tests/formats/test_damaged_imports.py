@@ -1,4 +1,4 @@
-"""Damaged files of labels, classes and models are read, or told in a sentence."""
+"""Damaged files of labels, classes and models are read, or refused in a sentence."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""Label Studio's JSON: tasks find their items, say what could not be taken, and come back as they went."""
+"""Label Studio's JSON: tasks are matched to items, skipped ones are reported, exports can be imported."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The model in other programs' formats predicts as it does here."""
+"""Models exported for other programs predict the same."""
 
 import io
 import json

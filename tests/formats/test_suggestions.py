@@ -1,4 +1,4 @@
-"""Suggestions of files, tables in memory and columns, matched to items; what is wrong with them is told."""
+"""Suggestions from files, tables in memory and columns are matched to items; errors are reported."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Tables: every row and probability comes out as it went in, and labels find their items again."""
+"""Exported tables keep every row and probability, and their labels can be imported."""
 
 import csv
 import io

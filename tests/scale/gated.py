@@ -1,4 +1,4 @@
-"""Embeds on an own Ray cluster as `embed_shards` does, but never makes the fourth part or a later one.
+"""Embed on a Ray cluster as `embed_shards` does, but stop before the fourth part.
 
 `python -m tests.scale.gated SOURCE OUT FIT`: what a test kills in the middle, however fast it is.
 """

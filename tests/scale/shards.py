@@ -1,4 +1,4 @@
-"""A source, what embeds it cheaply, and what lies in a folder of shards."""
+"""Helpers: a source with a cheap encoder, and the content of a folder of shards."""
 
 from pathlib import Path
 from typing import Any

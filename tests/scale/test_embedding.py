@@ -1,4 +1,4 @@
-"""embed_shards: the rows that embed makes, part by part; gone on with after a stop, refused if changed."""
+"""embed_shards gives the rows of embed, part by part; it resumes after a stop and refuses changes."""
 
 import os
 import re

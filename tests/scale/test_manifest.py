@@ -1,4 +1,4 @@
-"""Manifests: what is none of ours is not parsed, what is damaged or made up is told in a sentence."""
+"""Manifests of other programs are not parsed; damaged or forged ones are refused in a sentence."""
 
 import json
 import os

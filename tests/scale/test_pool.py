@@ -1,4 +1,4 @@
-"""A pool in shards on a real Ray picks as the local pool does, and forgets nothing when a worker dies."""
+"""A pool in shards on a real Ray picks as the local pool does, and loses nothing if a worker dies."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A source cut into parts: whatever the size of a part, the parts are the rows that the readers read."""
+"""The parts of a source have the rows that the readers read, for any size of a part."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""A pool that takes labels back in closed form: what it promises, its cache, and that it keeps no history."""
+"""A pool that takes labels back in closed form: results, cache, and no history."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The default choice: cold or taught, at once or label by label, 2 to 150 classes, several people."""
+"""The default strategy with and without labels, batch or one by one, 2 to 150 classes, several people."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A pool that was extended is the pool that was made whole: the same numbers, the same picks."""
+"""An extended pool has the same numbers and picks as a pool made at once."""
 
 from pathlib import Path
 from typing import Any

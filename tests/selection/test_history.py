@@ -1,4 +1,4 @@
-"""The pool's history: its steps are the core's, and what is left when something is taken back."""
+"""The steps of a pool's history equal the core's functions; steps that are taken back leave no trace."""
 
 import numpy as np
 import pytest

@@ -26,7 +26,7 @@ def problem(likelihood: str = "bernoulli", n: int = 120, **options: Any) -> tupl
 
 
 def agrees(pool: el.Pool, atol: float = 1e-9) -> None:
-    """Logits and variances are those of the posterior, computed anew."""
+    """Check that logits and variances equal those recomputed from the posterior."""
     design = pool.rows(np.arange(len(pool)))
     assert np.allclose(pool.logits(), design @ pool.posterior.mean, atol=atol)
     anew = el.logit_variance(pool.posterior, design[:, :-1]).mean(axis=1)

@@ -1,4 +1,4 @@
-"""The pool's cache against recomputation; what add, condition, release and remove_label promise."""
+"""The pool's cache against recomputation; the effects of add, condition, release and remove_label."""
 
 from pathlib import Path
 from typing import Any

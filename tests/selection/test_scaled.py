@@ -1,4 +1,4 @@
-"""Features that a pool sees through a map: the same pool as one of a copy on scale."""
+"""A pool with folded scaling equals a pool of a scaled copy."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Numbers of which most are the same, and instances but for some, are what arrays of them are."""
+"""Sparse numbers, and instances except some, behave like arrays."""
 
 from typing import Any
 

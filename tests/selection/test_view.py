@@ -1,4 +1,4 @@
-"""Strategies ask a pool only what the protocol has, so that any other kind of pool can be chosen from."""
+"""Strategies use only the members of the protocol, so they work with any kind of pool."""
 
 import itertools
 from typing import Any

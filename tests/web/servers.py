@@ -84,7 +84,7 @@ class RunningHere(NamedTuple):
 
 @contextmanager
 def label_here(*arguments: object) -> Iterator[RunningHere]:
-    """Run `everylabel label` on a thread, until the block ends: a process of its own takes seconds to load.
+    """Run `everylabel label` on a thread until the block ends: a process would take seconds to load.
 
     Where a test ends the process or reads its output, it needs `label`.
     """

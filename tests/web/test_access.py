@@ -214,7 +214,7 @@ def test_a_bearer_that_a_proxy_adds_does_not_override_the_cookie() -> None:
 
 
 def guess(here: TestClient, *tokens: str) -> list[int]:
-    """Send these tokens without any cookie, from the same address, and return what came of it."""
+    """Send these tokens without a cookie from the same address; return the replies."""
     other = TestClient(here.app, "http://127.0.0.1:8765")
     bearers = [{"authorization": f"Bearer {token}"} for token in tokens]
     return [other.get("/api/health", headers=bearer).status_code for bearer in bearers]

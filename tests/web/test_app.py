@@ -1,4 +1,4 @@
-"""The HTTP API over a real server on loopback: replies, errors, access, and whatever can be sent to it."""
+"""The HTTP API of a real server on loopback: replies, errors, access, and random requests."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ ITEMS = Items(
 
 
 class Files(Downloads):
-    """The least that can be downloaded."""
+    """A minimal set of downloads."""
 
     def __init__(self) -> None:
         pass

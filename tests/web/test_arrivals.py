@@ -1,4 +1,4 @@
-"""Items that join a project while it is served, step by step: found, embedded, recorded, learned."""
+"""Items that join a project while it is served: found, embedded, recorded, learned."""
 
 import json
 import time
@@ -50,7 +50,7 @@ def lines(start: int, stop: int) -> str:
 
 
 class Served:
-    """A project as the server has it, whose thread beside it is this one."""
+    """A served project whose background thread is this one."""
 
     def __init__(self, service: Service, arrivals: Arrivals, shown: Shown) -> None:
         self.service, self.arrivals, self.shown = service, arrivals, shown
@@ -60,7 +60,7 @@ class Served:
         return self.arrivals.state.problem
 
     def look(self) -> int:
-        """Look at the source, let all that is new join; return how many items there are."""
+        """Read the source and let new items join; return the number of items."""
         self.arrivals.look()
         while self.arrivals.piece():
             pass

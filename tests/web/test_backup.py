@@ -1,4 +1,4 @@
-"""Backups while people label, and what the two commands say."""
+"""Backups while people label, and the output of both commands."""
 
 import threading
 from contextlib import closing

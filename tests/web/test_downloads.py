@@ -1,4 +1,4 @@
-"""Downloads beside each other: real sockets that read nothing, against a real server."""
+"""Simultaneous downloads by sockets that read nothing, from a real server."""
 
 import contextlib
 import socket
@@ -32,7 +32,7 @@ class State:
 
 
 class Made:
-    """How many files were begun, what they were made of, and a gate that their pieces wait for."""
+    """The number of started files, their content, and a gate that holds their pieces."""
 
     def __init__(self) -> None:
         self.files, self.began, self.open = 0, threading.Semaphore(0), threading.Event()
@@ -78,7 +78,7 @@ def server(turns: Turns, made: Made) -> Iterator[str]:
 
 
 def asking(address: str, path: str) -> socket.socket:
-    """Return a connection that asks for a file and reads nothing of it."""
+    """Return a connection that requests a file and reads nothing."""
     made = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=60)
     made.sendall(f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n".encode())
     return made
@@ -89,7 +89,7 @@ def got(address: str, path: str = PATHS[0]) -> httpx.Response:
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    """Wait until something is so, not for ever."""
+    """Wait for a condition, up to a limit."""
     for _ in range(6000):
         if true():
             return

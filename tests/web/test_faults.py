@@ -22,7 +22,7 @@ def first(client: Client) -> str:
 
 
 def send_on(client: Client) -> None:
-    """Answer until that is refused."""
+    """Answer until an answer is refused."""
     while True:
         send(client, first(client), new_key())
 

@@ -1,4 +1,4 @@
-"""The features' file is cut off under a running server, which says so; the next start goes on."""
+"""A server reports a truncated features file; the next start continues."""
 
 from pathlib import Path
 

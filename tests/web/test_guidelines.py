@@ -1,4 +1,4 @@
-"""Guidelines in Markdown: what a labeller needs passes, what could harm does not."""
+"""Guidelines in Markdown: useful elements are shown, harmful ones removed."""
 
 from pathlib import Path
 

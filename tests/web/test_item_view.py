@@ -37,7 +37,7 @@ def test_columns_of_labels_are_shown_only_if_asked_for(tmp_path: Path) -> None:
 def test_a_column_of_something_else_is_not_looked_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every item that is sent asks: it must not cost with the source's size."""
+    """Every sent item makes this check, so its cost must not grow with the source."""
     project = open_project(table(tmp_path), text_column="body", classes=["a", "b"], model="tfidf")
     seen: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The map of the pool: within the square, repeatable, and that of principal components."""
+"""The map of the pool: within the square, repeatable, by principal components."""
 
 import numpy as np
 import pytest

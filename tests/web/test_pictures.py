@@ -1,4 +1,4 @@
-"""A browser that keeps pictures never shows another project's, or an older one, in place of an item's."""
+"""A browser's cache never shows a picture of another project, or an older one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The labelling page in a real browser, driven as a person would."""
+"""Drive the labelling page in a real browser."""
 
 import shutil
 import time
@@ -29,7 +29,7 @@ HOLD = """
 
 
 def start_browser(*more: str, requests: bool = False) -> webdriver.Chrome:
-    """Return a browser with a fresh profile, whose console is kept, and its requests if asked for."""
+    """Return a browser with a fresh profile that records its console, and on request its requests."""
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
     for flag in [*FLAGS.split(), *more]:
@@ -110,11 +110,11 @@ class Page:
         ActionChains(self.driver).key_down(modifier).send_keys(key).key_up(modifier).perform()
 
     def hold(self) -> None:
-        """Keep all requests back until the page runs `release()`."""
+        """Hold all requests until the page runs `release()`."""
         self.script(HOLD)
 
     def answer(self, key: str) -> str:
-        """Press a key that ends in another item and return the item that was answered."""
+        """Press a key that leads to the next item; return the answered item."""
         before = self.item
         self.press(key)
         self.moved_on(before)
@@ -148,14 +148,14 @@ class Page:
         time.sleep(ECHO)
 
     def violations(self, axe: str) -> list[tuple[str, list[str]]]:
-        """Return what axe-core finds wrong with the page as it is: rules and the elements that break them."""
+        """Return axe-core's findings on the current page: rules and the elements that break them."""
         self.script(f"if (!window.axe) {{ {axe} }}")
         run = "const done = arguments[arguments.length - 1]; axe.run().then(done)"
         report = self.driver.execute_async_script(run)
         return [(each["id"], [node["html"] for node in each["nodes"]]) for each in report["violations"]]
 
     def console(self) -> list[str]:
-        """Return the browser's complaints since the last call; not those of a page that was there before."""
+        """Return the browser's console errors since the last call, only those of the current page."""
         log = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
         said = [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
         return [text for text in said if text.startswith(self.url) or not text.startswith(LOOPBACK)]

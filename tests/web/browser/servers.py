@@ -69,7 +69,7 @@ class Server:
             return json.load(reply)
 
     def answered_by(self, **answers: int) -> str:
-        """Have people answer one item, which nobody else has: the first is handed it. Return it."""
+        """Let people answer one item, which the first of them gets; return it."""
         item = str(self.post("/api/next", person=next(iter(answers)))["next"]["item"]["id"])
         for person, number in answers.items():
             self.post("/api/label", **{"person": person, "item": item, "class": number})

@@ -1,4 +1,4 @@
-"""Two browsers at one server: who is who, who said what meanwhile, and who is still there."""
+"""Two browsers at one server: names, answers of others, and presence."""
 
 import json
 import time
@@ -27,7 +27,7 @@ def other(browser_there: None) -> Iterator[webdriver.Chrome]:
 
 @pytest.fixture(scope="module")
 def server(browser_there: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server where an item is one's own for a second only; the first test finds it unused."""
+    """A server with leases of one second; the first test finds it unused."""
     server = Server(tmp_path_factory.mktemp("people"), "digits", "--lease-seconds", str(LEASE)).start()
     yield server
     server.stop()
@@ -42,7 +42,7 @@ def _told(page: Page, text: str) -> None:
 
 
 def _beat(page: Page) -> None:
-    """Have the page tell that it is open, as it does every so often."""
+    """Let the page report that it is open, as it does regularly."""
     page.script("document.dispatchEvent(new Event('visibilitychange'))")
 
 

@@ -45,7 +45,7 @@ def _fetched(page: Page) -> list[str]:
 
 
 def _next_is_there(page: Page, photos: Server) -> None:
-    """See that pictures are fetched before they are shown, and that nothing is handed out by that."""
+    """Check that pictures are fetched before they are shown, without leasing their items."""
     page.until(lambda: len(_fetched(page)) == len(SIZES))  # so few that all may be next
     people = photos.get("/api/progress")["people"]
     assert [each["item"] is not None for each in people] == [True]
@@ -57,7 +57,7 @@ def _next_is_there(page: Page, photos: Server) -> None:
 
 
 def _label_all(photos: Server) -> None:
-    """Label what is left, if the test before was not run here."""
+    """Label the other items, if the previous test did not run."""
     if "warm" not in [each["name"] for each in photos.get("/api/session")["classes"]]:
         photos.post("/api/classes", person="all", name="warm")
     while (reply := photos.post("/api/next", person="all"))["next"] is not None:

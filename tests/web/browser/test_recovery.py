@@ -57,7 +57,7 @@ def test_an_answer_outlives_the_page(driver: webdriver.Chrome, server: Server) -
 
 
 def _refusing(page: Page, status: int) -> None:
-    """Have the page's requests refused."""
+    """Refuse the page's requests."""
     page.script(
         """const [status] = arguments;
         window.fetch = async () => new Response(

@@ -38,7 +38,7 @@ def _question(page: Page) -> str:
 
 
 def _proposed(page: Page) -> str:
-    """Go on to an item of which a class is proposed, and return the class."""
+    """Continue to an item with a proposed class; return the class."""
     while not page.find("#proposal").is_displayed():
         page.answer("1")  # a random check
     return _question(page)
