@@ -27,8 +27,7 @@ from everylabel.core.arrays import softmax
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.labelling import progress
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.scaling import Rows, on_scale
-from everylabel.labelling.model.training import TrainingSet, in_order, train
+from everylabel.labelling.model.training import Rows, TrainingSet, in_order, on_scale, train
 from everylabel.labelling.quality.accuracy import FEWEST, Interval, Verdicts, accuracy_left, wilson
 from everylabel.labelling.state.types import Place
 from everylabel.log.events import Assessed

@@ -22,8 +22,7 @@ from everylabel.core.arrays import softmax
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.labelling.auto_label import how_many, neighbour_agreement
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import TrainingSet, in_order, train
+from everylabel.labelling.model.training import Rows, TrainingSet, in_order, train
 from everylabel.labelling.quality.accuracy import Verdicts, calibrated
 from everylabel.labelling.quality.certificate import certify, levels
 from everylabel.labelling.state.types import Place

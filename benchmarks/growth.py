@@ -37,10 +37,9 @@ from benchmarks.results import write
 from benchmarks.serving import D, data
 from benchmarks.timing import report
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.model.retrainer import Retrainer
-from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.retrainer import Retrainer, Snapshots, encode
+from everylabel.labelling.model.training import Rows
 from everylabel.labelling.service import Service
-from everylabel.labelling.snapshot import Snapshots, encode
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
 

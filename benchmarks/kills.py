@@ -36,7 +36,7 @@ from sklearn.datasets import load_digits
 
 from benchmarks.results import write
 from benchmarks.timing import report
-from everylabel.labelling.snapshot import digest
+from everylabel.labelling.model.retrainer import digest
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import new_state
 from everylabel.log.events import Event, Extended, Generation

@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.results import write
 from benchmarks.serving import D, K, N, data
 from benchmarks.timing import report
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.data.read import read
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.configuration import read_configuration

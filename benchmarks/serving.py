@@ -36,8 +36,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.results import write
 from benchmarks.timing import report
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.model.training import Rows, TrainingSet
 from everylabel.labelling.state.types import Place
 from everylabel.log.events import Event, Label, Project
 from everylabel.log.store import Store

@@ -18,7 +18,7 @@ from everylabel.cli import app
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Labelled
 from everylabel.core.updates import DEFAULT_STEPS, METHODS
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from tests.notebook.people import answer
 
 ROOT = Path(__file__).parents[1]

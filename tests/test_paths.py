@@ -13,8 +13,8 @@ from tests.golden.looks import answers
 from tests.golden.opened import copied, opened
 from tests.tracing import traced
 
-CLICK = 45
-SECOND_START = 67
+CLICK = 40
+SECOND_START = 57
 
 
 def test_click_and_second_start_run_through_few_files(

@@ -17,8 +17,7 @@ from benchmarks.labels.curve import STOPS, Point, guesses, measured
 from benchmarks.labels.sets import Data
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.retrainer import EARLY, EARLY_UP_TO, EVERY, retrain
-from everylabel.labelling.model.scaling import Prepared, Rows, prepare
-from everylabel.labelling.model.training import ClassNames, Encoder
+from everylabel.labelling.model.training import ClassNames, Encoder, Prepared, Rows, prepare
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
 from everylabel.models.names import phrase

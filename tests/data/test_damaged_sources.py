@@ -16,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.data.read import read
 from tests.damage import damaged
 from tests.data.spreadsheets import write_xlsx

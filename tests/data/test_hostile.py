@@ -14,7 +14,7 @@ from PIL import Image
 from everylabel.core import files
 from everylabel.core.errors import EverylabelError
 from everylabel.data import digests, media
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.data.read import read
 from everylabel.data.readers import rows
 from everylabel.data.readers.rows import read_rows

@@ -12,7 +12,7 @@ import everylabel as el
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data import Items
 from everylabel.data.display import Images, Pixels, Rows, Texts
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.data.read import dataset_name, read, read_rows
 from everylabel.data.source_diff import Known, compare
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.label_lists import indicator_text, list_text, names_in, odd_labels
-from everylabel.data.options import Options
+from everylabel.data.classes import indicator_text, list_text, names_in, odd_labels
+from everylabel.data.items import Options
 from everylabel.data.readers.table import read_table
 from everylabel.formats import records
 from everylabel.labelling.state.types import ClassSet

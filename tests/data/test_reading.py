@@ -11,7 +11,7 @@ import pytest
 
 import everylabel as el
 from everylabel.core.errors import EverylabelError, EverylabelWarning
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.data.read import read, read_rows
 from everylabel.data.readers.rows import Column, column_names
 from everylabel.data.readers.table import read_whole

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.formats.argilla import argilla_records
 from everylabel.formats.imports import read_labels
 from everylabel.formats.records import Given

@@ -16,8 +16,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.annotations import read_annotation
 from everylabel.label_studio.api import ApiError
-from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.snapshot import digest
+from everylabel.labelling.model.retrainer import digest, retrain
 from everylabel.labelling.state.reducer import apply_all
 from everylabel.labelling.state.state import new_state
 from everylabel.log import events

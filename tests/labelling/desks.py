@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.scaling import Rows, prepare
-from everylabel.labelling.model.training import ClassNames
+from everylabel.labelling.model.training import ClassNames, Rows, prepare
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date

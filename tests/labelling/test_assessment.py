@@ -8,8 +8,7 @@ import pytest
 from everylabel.core.arrays import softmax
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import TrainingSet, train
+from everylabel.labelling.model.training import Rows, TrainingSet, train
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Evidence, assess
 from everylabel.labelling.state.types import Place

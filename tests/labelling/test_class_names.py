@@ -13,8 +13,7 @@ from everylabel.labelling import desk as desk_module
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.scaling import Rows, prepare
-from everylabel.labelling.model.training import ClassNames, Encoder, phrases_of
+from everylabel.labelling.model.training import ClassNames, Encoder, Rows, phrases_of, prepare
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State

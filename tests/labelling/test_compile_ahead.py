@@ -46,7 +46,7 @@ def test_no_loop_of_a_large_pool_is_left_to_a_label() -> None:
 import numpy as np
 from everylabel.labelling.model.retrainer import compile_loops
 from everylabel.labelling.model.learner import Learner, local_pool
-from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import Rows
 from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.state.types import Place
 from everylabel.selection.pool import Where, loops

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from everylabel.labelling.model.learner import Fitted
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.scaling import prepare
+from everylabel.labelling.model.training import prepare
 from everylabel.labelling.service import Service
 from everylabel.labelling.sources.consensus import (
     KNOWN,
@@ -129,7 +130,11 @@ def test_certainty_equals_rounds_of_loops_and_finds_wrong_labels() -> None:
 def test_exports_train_on_a_consensus_of_no_class_as_the_page_does(monkeypatch: pytest.MonkeyPatch) -> None:
     agreed = {0: ItemConsensus(NONE, 0.9, [NONE, 0], {}), 3: ItemConsensus(1, 0.9, [NONE, 1], {})}
     monkeypatch.setattr(predictions, "find_consensus", lambda *_: agreed)
-    monkeypatch.setattr(predictions, "train_with_none", lambda _, labels, none, *more: (labels, none))
+
+    def taken(_: object, labels: object, none: object, *__: object, **___: object) -> Fitted:
+        return Fitted((labels, none))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(predictions, "fit_classes", taken)
     labels: dict[int, int] = {0: 0, 1: 1}
     label_set = LabelSet([*"abcde"], ["x", "y"], labels, {}, {}, {}, [], {}, [3, 4], {}, {})
     ready = prepare(np.eye(5))

@@ -13,7 +13,7 @@ from everylabel.labelling.state import reducer
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
 from everylabel.log import events
-from everylabel.log.integrity import Row
+from everylabel.log.database import Row
 from everylabel.log.store import Store
 
 # One row of each kind as this version writes it, in an order in which they fit each other.

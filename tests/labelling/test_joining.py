@@ -9,9 +9,9 @@ import pytest
 
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import join
-from everylabel.labelling.model import learner, scaling
+from everylabel.labelling.model import learner, training
 from everylabel.labelling.model.retrainer import Retrainer, retrain
-from everylabel.labelling.model.scaling import Rows, on_scale, prepare
+from everylabel.labelling.model.training import Rows, on_scale, prepare
 from everylabel.labelling.service import Service
 from everylabel.log.events import Event, Extended
 from everylabel.log.store import Store
@@ -166,7 +166,7 @@ def test_the_scale_is_fitted_again_without_labels(tmp_path: Path, monkeypatch: p
         retrainer = Retrainer(made.desk)
         more(made, FIRST, 90)
         until(lambda: made.desk.learner.scaled_on == 90)
-        monkeypatch.setattr(scaling, "SAMPLE", 80)
+        monkeypatch.setattr(training, "SAMPLE", 80)
         more(made, 90, N)  # 5 * 64 features are enough; 90 are not
         until(lambda: made.desk.learner.scaled_on == N)
         retrainer.close()

@@ -8,10 +8,9 @@ import pytest
 
 import everylabel as el
 from everylabel.core import fit_map
-from everylabel.labelling.model.retrainer import retrain
+from everylabel.labelling.model.retrainer import decode, encode, retrain
 from everylabel.labelling.queues import Asked, queue
 from everylabel.labelling.service import Service, label_many
-from everylabel.labelling.snapshot import decode, encode
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import LabelSet, State
 from everylabel.labelling.state.types import ClassSet, Refused, classes_of, majority

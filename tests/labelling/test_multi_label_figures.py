@@ -7,12 +7,11 @@ from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_sc
 
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.training import targets, train
-from everylabel.labelling.quality.accuracy import wilson
-from everylabel.labelling.quality.multi_label import f1, set_figures, suspect_sets
-from everylabel.labelling.quality.suspects import probably_wrong
+from everylabel.labelling.quality.accuracy import f1, set_figures, wilson
+from everylabel.labelling.quality.assessment import left_out, probably_wrong
 from everylabel.labelling.queues import Asked, queue
 from everylabel.labelling.state.types import ClassSet
-from everylabel.models.thresholds import left_out
+from everylabel.models.thresholds import left_out as answers_left_out
 from tests.labelling.desks import probabilities, service
 from tests.labelling.test_multi_label import CLASSES, answer, classes_of_digit
 
@@ -111,6 +110,7 @@ def test_a_wrong_answer_is_suspect_and_says_which_class(tmp_path: Path) -> None:
         plain = [i for i in items if 1 in right[i]]
         one = max(plain, key=lambda item: sure[made.desk.ids.index(item), 1])  # surely a large digit
         made.label_set("me", one, [], [1]).result()  # no, it says now
+        retrain(made.desk)
         look = made.views.look()
         found = [each.item for each in queue(look, Asked("suspect"))]
         assert found[0] == made.state.position[one]
@@ -130,9 +130,9 @@ def test_suspect_answers_of_a_class_are_judged_as_yes_and_no() -> None:
         i: ClassSet.of(np.flatnonzero(row == 1).tolist(), np.flatnonzero(row == 0).tolist())
         for i, row in enumerate(truth)
     }
-    found = suspect_sets(x, rows, [4, 7])
+    found = left_out(x, rows, [4, 7], multi_label=True)
     idx, answers = targets(rows, 2, True)
-    yes = left_out(train(x, rows, 2, multi_label=True))[0]
+    yes = answers_left_out(train(x, rows, 2, multi_label=True))[0]
     known = ~np.isnan(answers)
     wrong = np.zeros(answers.shape)
     both = np.stack([1.0 - yes, yes], axis=2)[known]

@@ -8,8 +8,7 @@ import pytest
 
 from everylabel.labelling.desk import Finish
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.next_item import LeaseClock
-from everylabel.labelling.state.types import Lease, Refused
+from everylabel.labelling.state.types import Refused
 from everylabel.log import events
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
@@ -99,51 +98,6 @@ def test_a_test_set_grows_and_is_never_drawn_twice(tmp_path: Path) -> None:
         found = [event.body.item for event in store.read() if isinstance(event.body, events.HeldOut)]
         store.close()
         assert len(found) == len(set(found)) == expected
-
-
-class Clocks:
-    """A clock that counts, and one that shows the time of day and may be set."""
-
-    def __init__(self) -> None:
-        self.counted, self.shown = 5.0, 1e9
-
-    def pass_by(self, seconds: float) -> None:
-        self.counted += seconds
-        self.shown += seconds
-
-
-def test_a_clock_that_is_set_changes_nothing() -> None:
-    clocks = Clocks()
-    clock = LeaseClock(lambda: clocks.counted, lambda: clocks.shown)
-    leases = {"ana": Lease(1, "chosen", clocks.shown)}
-
-    def over() -> list[str]:
-        return [person for person, _ in clock.over(leases, 600)]
-
-    assert over() == []
-    clocks.shown -= 3600
-    clocks.pass_by(500)
-    leases["ben"] = Lease(2, "chosen", clocks.shown)
-    assert over() == []
-    clocks.shown += 7200
-    clocks.pass_by(101)
-    assert over() == ["ana"]
-    leases["ana"] = Lease(1, "chosen", clocks.shown)  # handed out again
-    assert over() == []
-    clocks.pass_by(500)
-    assert over() == ["ben"]
-
-
-def test_after_a_restart_the_log_answers_within_limits() -> None:
-    clocks = Clocks()
-    at = {"old": -1000.0, "new": -100.0, "to come": 5000.0}  # seconds from now, by the time of day
-    leases = {who: Lease(i, "chosen", clocks.shown + after) for i, (who, after) in enumerate(at.items())}
-    clock = LeaseClock(lambda: clocks.counted, lambda: clocks.shown)
-    assert [person for person, _ in clock.over(leases, 600)] == ["old"]
-    clocks.pass_by(501)
-    assert [person for person, _ in clock.over(leases, 600)] == ["old", "new"]
-    clocks.pass_by(100)
-    assert len(list(clock.over(leases, 600))) == 3
 
 
 def test_people_who_ask_in_one_round_get_different_items(tmp_path: Path) -> None:

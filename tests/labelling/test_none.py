@@ -7,8 +7,8 @@ import pytest
 
 from everylabel.core import fit_map
 from everylabel.core.arrays import softmax
+from everylabel.labelling.model.learner import fit_classes
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.training import train_with_none
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE, Refused
@@ -79,7 +79,7 @@ def test_exports_omit_none_of_these_and_give_probabilities_given_that_a_class_fi
         made.none_of_these("me", IDS[THREES[0]]).result()
         shot = LabelSet.of(made.state, {})
         assert (shot.none, THREES[0] in shot.labels, len(shot.classes)) == ([THREES[0]], False, 10)
-        posterior = train_with_none(made.desk.features, shot.labels, shot.none, 10)
+        posterior = fit_classes(made.desk.features, shot.labels, shot.none, 10).posterior
         x = np.column_stack([made.desk.features[60:90].astype(float), np.ones(30)])
         exported = softmax(x @ np.asarray(posterior.mean))
         retrain(made.desk)  # on the prior of so many classes

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from everylabel.labelling.model.learner import fit_classes
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.training import train_with_none
 from everylabel.labelling.service import Service, label_many
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE, Refused
@@ -255,7 +255,8 @@ def test_exports_have_no_label_of_it_and_models_learn_it(tmp_path: Path) -> None
         assert shot.ruled_out == {i: {guess}}
         assert shot.seen_from(["new", *shot.ids]).ruled_out == {i + 1: {guess}}
         retrain(made.desk)  # on the prior of so many classes
-        posterior = train_with_none(made.desk.features, shot.labels, shot.none, 10, None, shot.ruled_out)
+        known = made.desk.features, shot.labels, shot.none, 10
+        posterior = fit_classes(*known, ruled_out=shot.ruled_out).posterior
         close(posterior.mean, by_brute_force(made, {item: {guess}}), atol=1e-4)
 
 

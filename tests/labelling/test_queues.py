@@ -7,6 +7,7 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import views
+from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.quality.assessment import LeftOut
 from everylabel.labelling.queues import (
     COPY,
@@ -19,6 +20,7 @@ from everylabel.labelling.queues import (
     labelled_otherwise,
     queue,
 )
+from everylabel.labelling.sources.consensus import find_consensus
 from everylabel.labelling.state.types import CANNOT_TELL, Answer
 from tests.labelling.desks import label, service, truth
 
@@ -134,7 +136,8 @@ def test_wrong_label_is_suspect_and_right_ones_are_not(tmp_path: Path) -> None:
         items = label(made, 60)
         wrong = next(item for item in reversed(items) if truth(item) == 0)
         made.label("me", wrong, 1).result()
-        look = made.views.look()  # no training in between is needed
+        retrain(made.desk)
+        look = made.views.look()
         found = queue(look, Asked("suspect"))
         assert made.state.position[wrong] in [each.item for each in found[:3]]
         scores = [each.score or 0.0 for each in found]
@@ -198,7 +201,8 @@ def test_label_against_reliable_people_and_the_model_is_disputed() -> None:
     said[7] = [1, 0, 0]  # two careless people slip on the same item
     answers = {i: [Answer(4 * i + j, "abc"[j], int(said[i, j])) for j in range(3)] for i in range(60)}
     labels = {i: int(said[i].sum() > 1) for i in range(60)}
-    score = {one.item: one.score for one in queue(Look(x, None, labels, answers, {}), Asked("disputed"))}
+    look = Look(x, None, labels, answers, {}, consensus=find_consensus(x, answers))
+    score = {one.item: one.score for one in queue(look, Asked("disputed"))}
     assert score[7] is not None
     assert score[7] < 0.5
     wrong = {i for i in labels if labels[i] != y[i]}

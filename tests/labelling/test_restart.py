@@ -13,11 +13,9 @@ from everylabel.labelling import auto_label
 from everylabel.labelling.auto_label import Finishing
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner, retrainer
-from everylabel.labelling.model.retrainer import Retrainer, retrain
-from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import train
+from everylabel.labelling.model.retrainer import Retrainer, Snapshots, digest, retrain
+from everylabel.labelling.model.training import Rows, train
 from everylabel.labelling.service import Service, label_many
-from everylabel.labelling.snapshot import Snapshots, digest
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
 from tests.labelling.desks import (

@@ -12,9 +12,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner, retrainer
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.retrainer import Retrainer, retrain
+from everylabel.labelling.model.retrainer import Retrainer, Snapshots, retrain
 from everylabel.labelling.service import Service
-from everylabel.labelling.snapshot import Snapshots
 from tests.labelling.desks import IDS, fingerprint, label, probabilities, service, truth, until
 from tests.labelling.test_restart import agree, from_scratch, state_of
 

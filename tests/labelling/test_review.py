@@ -11,7 +11,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import join
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import Rows
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import GIVEN, REVIEW

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.labelling.model import learner, scaling
+from everylabel.labelling.model import learner, training
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.scaling import as_folded, prepare
+from everylabel.labelling.model.training import as_folded, prepare
 from everylabel.labelling.queues import cosines
 from everylabel.selection.pool.features import Scaled
 from everylabel.web.downloads import layout
@@ -20,7 +20,7 @@ from tests.labelling.test_restart import agree, busy, from_scratch
 def test_a_restart_changes_nothing(
     tmp_path: Path, from_here_on: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scaling, "FOLDED_FROM", from_here_on * RAW.shape[1])
+    monkeypatch.setattr(training, "FOLDED_FROM", from_here_on * RAW.shape[1])
     monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
     rng = np.random.default_rng(1)
     with growing(tmp_path / "log", check_every=4) as made:
@@ -44,8 +44,8 @@ def test_a_restart_changes_nothing(
 def test_folded_pool_learns_the_same_as_a_copied_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
     found = []
-    for bound in (0, scaling.FOLDED_FROM):
-        monkeypatch.setattr(scaling, "FOLDED_FROM", bound)
+    for bound in (0, training.FOLDED_FROM):
+        monkeypatch.setattr(training, "FOLDED_FROM", bound)
         with growing(tmp_path / str(bound), N) as made:
             label(made, 20)
             retrain(made.desk)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from everylabel.labelling.model.retrainer import Retrainer, retrain
-from everylabel.labelling.model.scaling import prepare
+from everylabel.labelling.model.training import prepare
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.types import Refused
 from everylabel.log.store import StoreError

@@ -12,8 +12,8 @@ import pytest
 
 from everylabel.data.items import IdList, stored_ids
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.snapshot import Snapshots, decode, digest, encode
+from everylabel.labelling.model.retrainer import Snapshots, decode, digest, encode
+from everylabel.labelling.model.training import Rows
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import State, new_state
 from everylabel.log import events

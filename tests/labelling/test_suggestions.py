@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.retrainer import retrain
+from everylabel.labelling.model.retrainer import decode, encode, retrain
 from everylabel.labelling.service import Said, Service, suggest
-from everylabel.labelling.snapshot import decode, encode
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import LabelSet, State
 from everylabel.labelling.state.types import Refused, Suggestion
@@ -17,7 +16,7 @@ from everylabel.log import events
 from everylabel.log.events import Event
 from everylabel.log.store import Store
 from everylabel.projects.log import Proposed, bring_up_to_date
-from everylabel.web.bodies import SuggestedItem
+from everylabel.web.routes.answers import SuggestedItem
 from tests.labelling.desks import CLASSES, FEATURES, IDS, N, Y, fingerprint, label, probabilities, service
 
 RNG = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from everylabel.labelling.quality.suspects import (
+from everylabel.labelling.quality.assessment import (
     LIKELY,
     RIGHT,
     SHARES,

@@ -16,8 +16,7 @@ from everylabel.data.digests import text_digests
 from everylabel.data.items import IdList, Numbered, stored_ids
 from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.log.events import Event, Extended, Label
-from everylabel.log.integrity import from_text, to_text
-from everylabel.log.store import Store, StoreError
+from everylabel.log.store import Store, StoreError, from_text, to_text
 
 
 def event(seq: int, key: str | None = None) -> Event:

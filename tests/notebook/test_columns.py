@@ -10,7 +10,7 @@ import scipy.sparse
 from PIL import Image
 
 import everylabel as el
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.data.readers.memory import read_memory
 from everylabel.notebook.results import with_column
 from tests.notebook.people import CLASSES, TEXTS, answer, answer_texts, truth

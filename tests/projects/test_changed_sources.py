@@ -12,7 +12,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.formats.exports import table_export
 from everylabel.formats.imports import read_labels
-from everylabel.labelling.model.scaling import prepare
+from everylabel.labelling.model.training import prepare
 from everylabel.projects import features
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import Label, open_log

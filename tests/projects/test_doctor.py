@@ -9,8 +9,8 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.source_diff import Known
+from everylabel.log.database import digest
 from everylabel.log.events import Event, Extended, Label
-from everylabel.log.integrity import digest
 from everylabel.log.store import Damaged, Store, StoreError
 from everylabel.projects.doctor import Findings, LogLocation, examine
 from tests.log.test_integrity import EARLIER, KNOWN, change, events, meanwhile, written

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import everylabel as el
-from everylabel.data.items import Items
-from everylabel.data.options import Options
+from everylabel.data.items import Items, Options
 from everylabel.data.readers.table import read_table
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State

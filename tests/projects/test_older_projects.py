@@ -12,7 +12,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import Rows
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
 from everylabel.projects.labelled import check_labelled, store_name, store_place

@@ -13,7 +13,7 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import features_digest, row_digests
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.data.source_diff import Change, Known, compare
 from everylabel.projects import features
 from everylabel.projects.project import Opening, Project, open_project

@@ -10,8 +10,8 @@ import pytest
 import everylabel as el
 from everylabel.core.errors import EverylabelError
 from everylabel.projects.features import word_encoder
+from everylabel.projects.files import Trust
 from everylabel.projects.project import open_project
-from everylabel.projects.trust import Trust
 from everylabel.scale import filesystem
 from everylabel.scale.manifest import shards_behind
 from tests.fixtures import cache, minilm

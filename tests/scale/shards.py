@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import everylabel as el
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 
 WORDS = ("soap", "beans", "trains", "lamps", "rivers")
 TEXTS = [f'a review of "{WORDS[i % 5]}", number {i}\nand {WORDS[i % 3]}' for i in range(1100)]

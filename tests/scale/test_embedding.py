@@ -11,7 +11,7 @@ import pytest
 
 import everylabel as el
 from everylabel.core.errors import EverylabelError
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.models.embedding.texts import Tfidf
 from everylabel.scale.embedding import embed_shards
 from everylabel.scale.manifest import ROWS, Part, read_manifest

@@ -13,8 +13,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import no_labels
 from everylabel.data.digests import UNREADABLE
 from everylabel.data.display import Rows
-from everylabel.data.items import Numbered
-from everylabel.data.options import Options
+from everylabel.data.items import Numbered, Options
 from everylabel.labelling.state.types import Refused
 from everylabel.projects.project import Project
 from everylabel.scale import filesystem, project, sources

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.scale import filesystem, manifest
 from everylabel.scale.embedding import embed_shards
 from everylabel.scale.filesystem import Stamp

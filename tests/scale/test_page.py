@@ -12,10 +12,9 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Numbered
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner
-from everylabel.labelling.model import scaling as scales
+from everylabel.labelling.model import training as scales
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.model.training import Rows, TrainingSet
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.types import Place
 from everylabel.log.store import Store

@@ -11,7 +11,7 @@ import pytest
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data.cells import text_of
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.data.readers.rows import read_rows
 from everylabel.scale import sources
 from everylabel.scale.manifest import Manifest, open_or_create

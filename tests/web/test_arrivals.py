@@ -18,7 +18,7 @@ from everylabel.data.items import Sent
 from everylabel.data.source_diff import Known
 from everylabel.formats.item_columns import item_columns
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import Rows
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.types import Refused
 from everylabel.log.store import StoreError

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import Rows
 from everylabel.simulation.people import Client
 from tests.web import servers
 
 MAPPED = (
-    "import everylabel.labelling.model.scaling as rows; rows.FOLDED_FROM = 0"  # as those of 10^8 numbers are
+    "import everylabel.labelling.model.training as rows; rows.FOLDED_FROM = 0"  # as those of 10^8 numbers are
 )
 
 

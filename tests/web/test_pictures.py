@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.data.readers.folder import read_folder
 from everylabel.projects.project import Project
 from everylabel.web.item_view import Shown

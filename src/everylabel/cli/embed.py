@@ -17,7 +17,7 @@ from everylabel.cli import options
 from everylabel.cli.console import note, progress_bar
 
 if TYPE_CHECKING:
-    from everylabel.data.options import Options
+    from everylabel.data.items import Options
 
 
 def embed(
@@ -56,7 +56,7 @@ def embed(
     A target folder receives shards; a repeated run makes only the missing ones.
     """
     from everylabel.core.errors import EverylabelError
-    from everylabel.data.options import Options
+    from everylabel.data.items import Options
 
     reading = Options(text_column, image_column, label_column, encoding=encoding, long_rows=long_rows)
     how: dict[str, Any] = {"batch_size": batch_size, "device": device, "fit": fit, "dtype": dtype}

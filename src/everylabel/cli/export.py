@@ -13,7 +13,7 @@ from everylabel.cli.console import note, opened
 from everylabel.formats.known import ENCODER, MLFLOW, MODELS, PROGRAMS, TABLES, Format
 
 if TYPE_CHECKING:
-    from everylabel.labelling.model.scaling import Prepared
+    from everylabel.labelling.model.training import Prepared
 
 
 def export(
@@ -55,7 +55,7 @@ def export(
         to_predict,
     )
     from everylabel.formats.queue_tables import QueueTarget
-    from everylabel.labelling.model.scaling import prepare
+    from everylabel.labelling.model.training import prepare
     from everylabel.labelling.queues import QUEUES
     from everylabel.projects.labelled import check_labelled
     from everylabel.projects.log import class_names_of, read_labels

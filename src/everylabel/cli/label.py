@@ -250,8 +250,7 @@ def _own_address() -> str | None:
 def _imported(project: "Project", given: "LabelOptions") -> "Sequence[Label]":
     """Return the labels of the file to import, and print a note on its contents."""
     from everylabel.core.errors import counted, listed
-    from everylabel.data.classes import meant
-    from everylabel.data.label_lists import class_names_in
+    from everylabel.data.classes import class_names_in, meant
     from everylabel.formats.imports import read_labels
     from everylabel.projects.log import class_names
 

@@ -51,7 +51,7 @@ def predict(
     from everylabel.core.errors import EverylabelError
     from everylabel.core.files import write_atomically
     from everylabel.data.datasets.catalog import dataset_key
-    from everylabel.data.options import Options
+    from everylabel.data.items import Options
     from everylabel.formats.exports import predicted_records
     from everylabel.formats.known import TABLES
     from everylabel.formats.tables import write_table

@@ -60,7 +60,7 @@ def simulate(
     console = Console()
     with tempfile.TemporaryDirectory() as place:
         from everylabel.core.checks import check_choice
-        from everylabel.data.label_lists import SEPARATOR, class_names_in
+        from everylabel.data.classes import SEPARATOR, class_names_in
         from everylabel.projects.project import needs_labels
         from everylabel.simulation import simulate as label_by_truth
         from everylabel.simulation.people import HANDS, check_ending, write_curve

@@ -10,8 +10,7 @@ from everylabel.cli import options
 from everylabel.cli.console import embedding_bar, note
 
 if TYPE_CHECKING:
-    from everylabel.data.items import Items
-    from everylabel.data.options import Options
+    from everylabel.data.items import Items, Options
     from everylabel.labelling.state.state import State
 
 MILLION = 1e6
@@ -69,7 +68,7 @@ def suggest(
     """
     from everylabel.core.errors import EverylabelError, counted
     from everylabel.data.classes import class_list
-    from everylabel.data.options import Options
+    from everylabel.data.items import Options
     from everylabel.integrations.chat import Chat
     from everylabel.integrations.language_model import (
         INSTRUCTIONS,

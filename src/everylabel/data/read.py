@@ -19,9 +19,8 @@ from everylabel.data.datasets import read_dataset
 from everylabel.data.datasets.catalog import CLASSES, DARKEST, NAMES, dataset_key, read_digits
 from everylabel.data.digests import features_digest, image_digests, text_digests
 from everylabel.data.display import Display, Images, Pixels, Rows, Texts
-from everylabel.data.items import Items
+from everylabel.data.items import Items, Options
 from everylabel.data.media import open_image
-from everylabel.data.options import Options
 from everylabel.data.readers import arrays, table
 from everylabel.data.readers.folder import FOLDER_LABELS, read_folder
 from everylabel.data.readers.memory import class_names, frame_of, read_memory

@@ -28,7 +28,7 @@ from everylabel.formats.records import (
 )
 from everylabel.formats.tables import Records, write_table
 from everylabel.labelling.desk import Generation
-from everylabel.labelling.model.scaling import Prepared, prepare
+from everylabel.labelling.model.training import Prepared, prepare
 from everylabel.labelling.queues import QUEUES
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import CANNOT_TELL, NONE, Refused

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.classes import list_text
 from everylabel.data.items import Items
-from everylabel.data.label_lists import list_text
 from everylabel.formats.item_columns import OWN_ID, ROW
 from everylabel.formats.matching import Imported, Matcher
 from everylabel.formats.records import Given

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import label_of
-from everylabel.data.label_lists import list_text
+from everylabel.data.classes import list_text
 from everylabel.formats.item_columns import ROW
 from everylabel.formats.matching import Imported, Matcher
 from everylabel.formats.records import MODEL

@@ -10,10 +10,10 @@ from everylabel.core.errors import EverylabelError
 from everylabel.formats.item_columns import ItemColumns
 from everylabel.formats.records import named, predicted
 from everylabel.formats.tables import Records
-from everylabel.labelling.model.scaling import Prepared
+from everylabel.labelling.model.training import Prepared
 from everylabel.labelling.quality.assessment import left_out
-from everylabel.labelling.quality.multi_label import suspect_sets
 from everylabel.labelling.queues import Asked, Look, labelled_otherwise, queue
+from everylabel.labelling.sources.consensus import find_consensus
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE
 from everylabel.models.thresholds import thresholds_of
@@ -74,14 +74,13 @@ def _look(prepared: Prepared, label_set: LabelSet) -> Look:
         return Look(prepared.features, None, labels, answers, {})
     posterior, evidence = trained_with_evidence(prepared, label_set)
     probs = probabilities_of(np.arange(len(prepared.features)), prepared, posterior, evidence)
-    if label_set.multi_label:
-        limits = thresholds_of(posterior, prepared.features)
-        doubts = suspect_sets(prepared.features, labels, range(k), names_that_teach(prepared, label_set))
-        return Look(prepared.features, probs, labels, answers, doubts, multi_label=True, thresholds=limits)
-    names, columns = names_that_teach(prepared, label_set), list(range(k))
+    multi, limits = label_set.multi_label, thresholds_of(posterior, prepared.features)
     both = {**labels, **dict.fromkeys(label_set.none, k)}
-    probs_left_out = left_out(
-        prepared.features, both, [*columns, NONE] if label_set.none else columns, names, label_set.ruled_out
-    )
+    columns = [*range(k), NONE] if label_set.none else list(range(k))
+    known = columns, names_that_teach(prepared, label_set), label_set.ruled_out
+    doubts = left_out(prepared.features, both, *known, multi_label=multi)
     stands = {**labels, **dict.fromkeys(label_set.none, NONE)}
-    return Look(prepared.features, probs, stands, answers, probs_left_out)
+    look = Look(prepared.features, probs, stands, answers, doubts, multi_label=multi, thresholds=limits)
+    answered = {i: given for i, given in answers.items() if i in stands}
+    agreed = {} if multi else find_consensus(prepared.features, answered, label_set.final)
+    return look._replace(final=frozenset(label_set.final), consensus=agreed)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.data.label_lists import SEPARATOR
+from everylabel.data.classes import SEPARATOR
 from everylabel.formats.item_columns import ItemColumns
 from everylabel.formats.tables import Records
 from everylabel.labelling.model.learner import certainty

@@ -27,15 +27,15 @@ from everylabel import __version__
 from everylabel.core.errors import EverylabelError, need
 from everylabel.data.cells import text_of
 from everylabel.formats.exports import check_learned, save_network
-from everylabel.labelling.model.scaling import prepare
+from everylabel.labelling.model.training import prepare
 from everylabel.labelling.state.state import LabelSet
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.classifier_files import load_classifier, save_classifier
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.features import made_by
+from everylabel.projects.files import NONE_NAMED
 from everylabel.projects.predictions import classifier_of
 from everylabel.projects.project import Project
-from everylabel.projects.trust import NONE_NAMED
 
 __all__ = ["Texts", "log_model", "save_model"]
 

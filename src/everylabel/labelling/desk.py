@@ -21,9 +21,8 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.learner import Learner, Mean
-from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import ClassNames, TrainingSet
-from everylabel.labelling.next_item import Due, LeaseClock, can_have, due, left_over
+from everylabel.labelling.model.training import ClassNames, Rows, TrainingSet
+from everylabel.labelling.next_item import Due, can_have, due, left_over
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment
 from everylabel.labelling.sources.consensus import ItemConsensus, certainty, doubtful
@@ -118,7 +117,6 @@ class Desk:
             int, ItemConsensus
         ] = {}  # on items with several answers, at the last training
         self._doubtful: tuple[Assessment | None, list[int]] = None, []  # labels worth another answer
-        self._places: dict[int, Place] = {}  # places of all items that are not free
         self._touched: dict[int, None] = {}  # items whose place may have changed in this round
         self._unwritten: list[Event] = []  # events of this round
         self._asking: list[str] = []  # people who get an item at the end of this round
@@ -128,7 +126,6 @@ class Desk:
         self._ahead = False  # the state may hold unwritten events
         self._refusal: EverylabelError | None = None  # why nothing can be written in this round
         self._quiet_until = 0.0  # after a failed commit, no lease ends before this time
-        self._lease_clock = LeaseClock()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._begin(self._read_state() if state is None else state, mean)
         if self.state.seq == 0:
@@ -193,7 +190,7 @@ class Desk:
         if item is not None:
             self._touched[item] = None
         if self.state.book is not book:  # a class may now have another's labels
-            self._touched |= dict.fromkeys({*self._places, *self.state.placed()})
+            self._touched |= dict.fromkeys({*self.learner.places, *self.state.placed()})
         self._unwritten.append(event)
         return event
 
@@ -204,12 +201,16 @@ class Desk:
         if person not in self._asking:
             self._asking.append(person)
 
-    def training_set(self) -> TrainingSet:
-        """Return a copy of everything that the model is computed from; call on the desk's thread."""
+    def training_set(self, places: Mapping[int, Place] | None = None) -> TrainingSet:
+        """Return a copy of everything that the model is computed from; call on the desk's thread.
+
+        places : of all items that are not free; by default those that the model reflects
+        """
         state = self.state
+        known = dict(self.learner.places if places is None else places)
         vectors, tuned = self.names.vectors(state), self.generation is not None
         training = TrainingSet(
-            state.columns, dict(self._places), vectors, len(state.ids), tuned, multi_label=state.multi_label
+            state.columns, known, vectors, len(state.ids), tuned, multi_label=state.multi_label
         )
         if not state.suggestions:
             return training
@@ -220,9 +221,9 @@ class Desk:
             review=state.settings["strategy"] == REVIEW,
         )
 
-    def _quick_training_set(self) -> TrainingSet:
+    def _quick_training_set(self, places: Mapping[int, Place] | None = None) -> TrainingSet:
         """Return the training set, without suggestions if people would wait too long for learning them."""
-        training = self.training_set()
+        training = self.training_set(places)
         n_suggestions = sum(len(each.items) for each in training.suggestions)
         if n_suggestions * self.rows.features.shape[1] * max(1, training.n_classes) <= RETRAINED_UP_TO:
             return training
@@ -269,7 +270,7 @@ class Desk:
     def take_consensus(self, found: Mapping[int, ItemConsensus]) -> None:
         """Train on the consensus where several people answered; call on the desk's thread."""
         before, self.consensus = self.consensus, found
-        changed = (i for i in {*found, *before} if self._place(i) != self._places.get(i, FREE))
+        changed = (i for i in {*found, *before} if self._place(i) != self.learner.places.get(i, FREE))
         self._touched |= dict.fromkeys(changed)
 
     def _place(self, item: int) -> Place:
@@ -320,8 +321,8 @@ class Desk:
         if before is not None:
             mean = before.columns, np.asarray(before.pool.posterior.mean)
         self.state = state
-        self._places = {item: self._place(item) for item in state.placed()}
-        self.learner = Learner(self.rows, state.ids, self._quick_training_set(), mean=mean)
+        places = {item: self._place(item) for item in state.placed()}
+        self.learner = Learner(self.rows, state.ids, self._quick_training_set(places), mean=mean)
         if before is not None:
             self.learner.thresholds = before.thresholds
             before.close()
@@ -336,16 +337,13 @@ class Desk:
         """Update the model with the places of items that changed in this round."""
         state, names = self.state, self.names.vectors(self.state)
         changed, self._touched = {item: self._place(item) for item in self._touched}, {}
-        for item, place in changed.items():
-            if place == FREE:
-                self._places.pop(item, None)
-            else:
-                self._places[item] = place
         columns, learner = state.columns, self.learner
         if not learner.can_follow(columns, names):
             self.learned.set()
             if not self._names_can_wait(columns):
-                self.learner = Learner(self.rows, state.ids, self._quick_training_set(), before=learner)
+                places = {i: place for i, place in {**learner.places, **changed}.items() if place != FREE}
+                training = self._quick_training_set(places)
+                self.learner = Learner(self.rows, state.ids, training, before=learner)
                 learner.close()
                 return
         learner.update(changed, columns, len(state.ids))
@@ -451,8 +449,8 @@ class Desk:
 
     def _end_leases(self) -> None:
         """End the leases that are older than the setting allows."""
-        seconds = self.state.settings["lease_seconds"]
-        over = list(self._lease_clock.over(self.state.leases, seconds))
+        oldest = time.time() - self.state.settings["lease_seconds"]
+        over = [(person, lease) for person, lease in self.state.leases.items() if lease.at < oldest]
         if not over or time.monotonic() < self._quiet_until or self._refusal or self.log.refusal():
             return
         for person, lease in over:

@@ -3,17 +3,23 @@
 from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from everylabel.data.classes import clean_name
+from everylabel.data.classes import check_class_count, class_names_in, clean_name, names_in
 from everylabel.data.digests import features_digest
 from everylabel.data.items import stored_ids
-from everylabel.data.label_lists import class_names_in, names_in
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import GIVEN, IMPORT, Refused
+from everylabel.labelling.state.types import (
+    GIVEN,
+    IMPORT,
+    Refused,
+    Suggestion,
+    same_suggestion,
+    suggested_fields,
+)
 from everylabel.log import events
 
 CHANGED = "network_changed"  # code of the refusal if features come from an encoder that is no longer in use
@@ -62,10 +68,10 @@ def join(
             desk.emit("", events.HeldOut(name))
         brought = {ids[i]: labels[ids[i]] for i in fresh if ids[i] in labels}
         for one in class_names_in(brought.values()) if desk.state.multi_label else brought.values():
-            _number(desk, one)
+            class_number(desk, one)
         if brought and GIVEN in desk.state.suggestions:  # people review the source's labels
-            numbers = [_number(desk, one) for one in brought.values()]
-            desk.emit(IMPORT, events.Suggested(GIVEN, list(brought), numbers))
+            said = {item: Suggestion(class_number(desk, one)) for item, one in brought.items()}
+            write_suggestions(desk, IMPORT, GIVEN, said)
         else:
             for name, text in brought.items():
                 desk.emit(IMPORT, imported_label(desk.state, name, text, "source"))
@@ -86,9 +92,32 @@ def imported_label(state: State, item: str, text: str, origin: str) -> events.La
     return events.MultiLabel(item, sorted({*present}), sorted({*absent} - {*present}), imported=origin)
 
 
-def _number(desk: Desk, name: str) -> int:
+class Writer(Protocol):
+    """Writes events: the desk while people label, or the start of a project."""
+
+    @property
+    def state(self) -> State:
+        """Return the state after the events so far."""
+
+    def emit(self, person: str, body: events.Body) -> object:
+        """Apply an event to the state, and write it later."""
+
+
+def class_number(writer: Writer, name: str) -> int:
     """Return a class's number; add the class if its name is new."""
-    clean = clean_name(name)
-    if clean not in desk.state.names:
-        desk.emit(IMPORT, events.NewClass(clean))
-    return desk.state.names[clean]
+    clean, state = clean_name(name), writer.state
+    if clean not in state.names:
+        check_class_count([*(state.classes[c] for c in state.book.order), clean])
+        writer.emit(IMPORT, events.NewClass(clean))
+    return state.names[clean]
+
+
+def write_suggestions(
+    writer: Writer, person: str, source: str, said: Mapping[str, Suggestion], columns: Sequence[str] = ()
+) -> int:
+    """Write those of a source's suggestions (by item) that it has not made before; return their number."""
+    before = writer.state.suggestions.get(source, {})
+    new = {name: one for name, one in said.items() if not same_suggestion(before.get(name), one)}
+    if new:
+        writer.emit(person, events.Suggested(source, **suggested_fields(new), columns=list(columns)))
+    return len(new)

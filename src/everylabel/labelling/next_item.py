@@ -3,8 +3,6 @@
 Seeing the guess biases people, so checks and test items hide it.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -13,7 +11,6 @@ import numpy as np
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.quality.certificate import to_confirm
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import Lease
 
 WISHED_EVERY = 2  # every second lease is a check of a class for which people requested more checks
 
@@ -79,7 +76,8 @@ def _test(state: State, person: str) -> int | None:
 def _audit(state: State, person: str) -> int | None:
     """Return an auto-labelled or proposed item that nobody has confirmed yet."""
     free = (item for item in state.audits if item not in state.answers)
-    return next((item for item in chain(free, to_confirm(state)) if can_have(state, item, person)), None)
+    proposed = to_confirm(state) if state.confirms else ()
+    return next((item for item in chain(free, proposed) if can_have(state, item, person)), None)
 
 
 WAITING = {"changed": _changed, "second": _second, "test": _test, "audit": _audit}  # the most urgent first
@@ -105,31 +103,3 @@ def _requested_check(state: State, learner: Learner, rng: np.random.Generator) -
         if item is not None:
             return Due(item, "check", among, round(share, 6))
     return None
-
-
-class LeaseClock:
-    """The age of leases by a monotonic clock, because the time of day in the log may be set back.
-
-    After a restart the age is computed from the times in the log, up to the length of a lease.
-    """
-
-    def __init__(
-        self, clock: Callable[[], float] = time.monotonic, day: Callable[[], float] = time.time
-    ) -> None:
-        self._clock, self._day = clock, day
-        self._since: dict[str, tuple[Lease, float]] = {}
-
-    def over(self, leases: Mapping[str, Lease], seconds: float) -> Iterator[tuple[str, Lease]]:
-        """Yield each person whose lease is older than `seconds`, and the lease."""
-        now = self._clock()
-        self._since = {person: self._start(person, lease, now, seconds) for person, lease in leases.items()}
-        for person, (lease, since) in self._since.items():
-            if now - since > seconds:
-                yield person, lease
-
-    def _start(self, person: str, lease: Lease, now: float, seconds: float) -> tuple[Lease, float]:
-        """Return a lease and its start by the monotonic clock."""
-        before = self._since.get(person)
-        if before is not None and before[0] == lease:
-            return before
-        return lease, now - min(max(self._day() - lease.at, 0.0), max(seconds, 0.0) + 1.0)

@@ -87,14 +87,14 @@ class NetworkState:
 
 def accuracy(state: State) -> dict[str, Any]:
     """Return the last estimate of the accuracy on unlabelled items, or the number of checks still needed."""
-    checks = state.tally.checks
+    checks = sum(check.among is None for check in state.standing_checks())
     last = state.assessed[-1] if state.assessed else None
     known = last if checks >= FEWEST and last is not None and last.estimate is not None else None
     figures = {name: getattr(known, name, None) for name in FIGURES}
     if figures["commonest"] not in state.book.order:
         figures |= {"commonest": None, "share": None}
     better = None if known is None else (known.estimate or 0.0) > (known.share or 0.0)
-    missing = {"needed": max(0, FEWEST - checks), "unanswered": state.tally.unanswered}
+    missing = {"needed": max(0, FEWEST - checks), "unanswered": state.unanswered_checks()}
     n_checks = checks if known is None else known.checks  # from the same moment as the labels
     return {"checks": n_checks, **missing, **figures, "better": better}
 
@@ -134,17 +134,17 @@ def summary(
     tested: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the figures beside the page that are the same for everybody, without the curve."""
-    there = len(state.ids) - len(state.left)
+    there, by_model = len(state.ids) - len(state.left), state.labelled_by_model()
     return {
         "version": state.seq,
         "items": there,
         "labelled": len(state.labels),
         "answers": state.n_answers,
-        "left": there - len(state.answers) - state.tally.by_model,
+        "left": there - len(state.answers) - sum(item not in state.answers for item in by_model),
         "cannot_tell": state.n_cannot_tell(),
         "per_item": sum(state.by_class.values()) / max(1, len(state.labels)) if state.multi_label else None,
         "partial": n_partial(state) if state.multi_label else None,
-        "skipped": state.tally.skipped,
+        "skipped": sum(item not in state.answers for item in state.skipped),
         "update_ms": update_ms,
         "select_ms": select_ms,
         "classes": classes(state),
@@ -259,12 +259,12 @@ def finished(state: State) -> dict[str, Any] | None:
         return None
     kept = state.promise if state.promise is not None and state.promise.kept else Promise()
     promised = {name: getattr(kept, name) for name in ("rate", "confidence", "confirmed", "wrong")}
-    return {"items": sum(state.by_model(i) is not None for i in state.finished), "of": kept.items, **promised}
+    return {"items": len(state.labelled_by_model()), "of": kept.items, **promised}
 
 
 def finishing(state: State) -> dict[str, Any] | None:
     """Return the progress of the confirmations for auto-labelling; None if none are running."""
-    now = standing(state)
+    now = standing(state) if state.confirms else None
     if now is None or state.promise is None:
         return None
     least = len(state.proposals) if now.certified is None else now.certified
@@ -287,7 +287,7 @@ def test_set(state: State, tested: Mapping[str, Any] | None) -> dict[str, Any] |
     known = {name: None if tested is None else tested[name] for name in ("n", "estimate", "low", "high")}
     return {
         "items": len(state.test),
-        "answered": state.tally.tested,
+        "answered": sum(item in state.answers for item in state.test),
         "labelled": len(state.test_labels),
         **known,
     }

@@ -14,19 +14,16 @@ was offered. Of pairs with a cosine above COPY, 89 % have the same class on Bank
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import predicted
-from everylabel.labelling.model.training import TrainingSet
-from everylabel.labelling.quality.assessment import CrossFitted, LeftOut, left_out
-from everylabel.labelling.quality.multi_label import suspect_sets
-from everylabel.labelling.quality.suspects import LIKELY
-from everylabel.labelling.sources.consensus import find_consensus
+from everylabel.labelling.quality.assessment import LIKELY, LeftOut
+from everylabel.labelling.sources.consensus import ItemConsensus
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
     NONE,
@@ -36,7 +33,6 @@ from everylabel.labelling.state.types import (
     is_tied,
     tied_classes,
 )
-from everylabel.models.names import NameRows
 from everylabel.selection.pool.features import Scaled
 
 LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
@@ -58,11 +54,12 @@ class Look(NamedTuple):
     probabilities: np.ndarray | None  # (n, k); None: nothing learned yet
     labels: Mapping[int, Any]  # a class, or a `ClassSet`
     answers: Mapping[int, Sequence[Answer]]
-    left_out: Mapping[int, LeftOut]  # the model's verdict on each label with that label left out
+    left_out: Mapping[int, LeftOut]  # the verdict on each label at the last training, with it left out
     hidden: frozenset[int] = frozenset()  # leased random checks and the test set
     multi_label: bool = False
     thresholds: np.ndarray | None = None  # (k,), of a multi-label project
     final: frozenset[int] = frozenset()  # items with an adjudicator's answer
+    consensus: Mapping[int, ItemConsensus] = MappingProxyType({})  # where several people answered
 
 
 class Asked(NamedTuple):
@@ -204,18 +201,11 @@ def _disputed(look: Look, asked: Asked) -> list[Found]:
             of = {i: tied_classes([a.value for a in several[i]]) or [asked.class_] for i in tied}
             tied = [i for i in tied if asked.class_ in of[i]]
         return [Found(i) for i in _latest(look, tied)]
-    sure = label_consensus(look, several)
+    known = [i for i in several if i in look.labels and i in look.consensus]
+    agreed = ((i, look.labels[i], look.consensus[i].probs) for i in known)
+    sure = {i: probs[label] for i, label, probs in agreed if label in probs}
     doubtful = sorted((p, i) for i, p in sure.items() if i in tied or p < AGREED)
     return [*(Found(i, p) for p, i in doubtful), *(Found(i) for i in _latest(look, tied) if i not in sure)]
-
-
-def label_consensus(look: Look, several: Mapping[int, Sequence[Answer]]) -> dict[int, float]:
-    """Return each label's probability, given all answers and a model that was not trained on the item.
-
-    several : answers to items with two or more of them
-    """
-    known = {i: given for i, given in several.items() if look.labels.get(i) in {a.value for a in given}}
-    return {i: one.probs[look.labels[i]] for i, one in find_consensus(look.features, known).items()}
 
 
 def _cannot_tell(look: Look, asked: Asked) -> list[Found]:
@@ -273,31 +263,3 @@ def near_copies(features: np.ndarray | Scaled, item: int) -> list[int]:
     likeness = cosines(features, others, item)
     near = np.flatnonzero(likeness >= COPY)
     return [int(others[i]) for i in near[np.argsort(-likeness[near], kind="stable")]]
-
-
-class LabelCheck(NamedTuple):
-    """Copies of all data that the left-out probabilities are computed from."""
-
-    version: tuple[int, ...]  # unchanged while nothing has changed
-    training: TrainingSet
-    names: NameRows | None
-    mean: np.ndarray | None  # starting point of training
-    cross_fitted: CrossFitted
-
-    @classmethod
-    def of(cls, desk: Desk) -> "LabelCheck":
-        """Return copies of the current data; call on the desk's thread."""
-        training, learner = desk.training_set(), desk.learner
-        mean = np.array(learner.pool.posterior.mean)
-        names, rows = id(learner.names), id(desk.rows)
-        version = desk.state.n_changes, names, rows, len(learner.pool), training.n_classes
-        start = mean if mean.shape[1] == training.n_classes else None
-        return cls(version, training, learner.names, start, desk.cross_fitted())
-
-    def found(self, features: np.ndarray) -> Mapping[int, LeftOut]:
-        """Return the model's verdict on each label with that label left out."""
-        training = self.training
-        if training.multi_label:
-            return suspect_sets(features, training.labels(), training.columns, self.names, self.mean)
-        known = training.labels(), training.columns, self.names, training.ruled_out()
-        return left_out(features, *known, self.mean, self.cross_fitted)

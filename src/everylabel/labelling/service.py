@@ -9,14 +9,13 @@ from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.classes import check_class_count
 from everylabel.labelling.class_service import ClassService
 from everylabel.labelling.desk import Desk, Finish
+from everylabel.labelling.joining import write_suggestions
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
     Refused,
     Suggestion,
     bulk_of,
-    same_suggestion,
-    suggested_fields,
 )
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
 from everylabel.log import events
@@ -435,10 +434,8 @@ def suggest(
             service.desk.emit(person, events.NewClass(name))
             numbers[name] = state.book.number(name)
         all_said = {one.item: _suggestion(one, numbers) for one in said}
-        fresh = {item: one for item, one in all_said.items() if not same_suggestion(before.get(item), one)}
-        if fresh:
-            service.desk.emit(person, events.Suggested(source, **suggested_fields(fresh)))
-        counts = {"new": len(fresh), "suggestions": len({*before, *all_said})}
+        counts = {"suggestions": len({*before, *all_said})}
+        counts["new"] = write_suggestions(service.desk, person, source, all_said)
         return lambda: counts | {"repeated": len(said) - len(all_said), "added_classes": new}
 
     return service.desk.submit(command)

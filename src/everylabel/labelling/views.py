@@ -1,7 +1,7 @@
 """Read-only requests: they run on the desk's thread, between changes, and change nothing."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any
@@ -12,11 +12,10 @@ from everylabel.labelling import progress
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import Arriving
 from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.retrainer import digest
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.quality.accuracy import FEWEST, FEWEST_OF_CLASS, Interval
-from everylabel.labelling.quality.assessment import LeftOut
-from everylabel.labelling.queues import MOST, SURE, LabelCheck, Look, near_copies
-from everylabel.labelling.snapshot import digest
+from everylabel.labelling.queues import MOST, SURE, Look, near_copies
 from everylabel.labelling.state.state import LabelSet, State
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
@@ -68,7 +67,6 @@ class Views:
         self.network: progress.NetworkState | None = None  # progress of fine-tuning the encoder
         self._counting = threading.Lock()
         self._guesses: tuple[int, np.ndarray, np.ndarray] = (-1, *2 * (np.zeros(0, int),))  # by version
-        self._left_out: tuple[tuple[int, ...], Mapping[int, LeftOut]] | None = None  # version and verdicts
         self._shared: tuple[int, Reply] = (-1, {})  # round and the figures that are the same for everybody
 
     @property
@@ -260,18 +258,17 @@ class Views:
     def look(self) -> Look:
         """Return a copy of all data that queues are computed from; blocks."""
 
-        def copied() -> tuple[Look, np.ndarray | None, list[int], LabelCheck, Learner]:
-            state, learner = self.state, self.desk.learner
+        def copied() -> tuple[Look, np.ndarray | None, list[int], Learner]:
+            state, learner, assessed = self.state, self.desk.learner, self.desk.assessment
             logits = learner.pool.scan() if self._knows() else None
             answers = {item: list(given) for item, given in state.answers.items()}
-            look = Look(learner.pool.features, None, dict(state.labels), answers, {}, hidden=self._hidden())
-            look = look._replace(multi_label=state.multi_label, final=frozenset(state.adjudicated()))
-            return look, logits, list(state.book.present), LabelCheck.of(self.desk), learner
+            left_out = {} if assessed is None else assessed.left_out
+            known = learner.pool.features, None, dict(state.labels), answers, left_out, self._hidden()
+            look = Look(*known, multi_label=state.multi_label, final=frozenset(state.adjudicated()))
+            look = look._replace(consensus=dict(self.desk.consensus))
+            return look, logits, list(state.book.present), learner
 
-        look, logits, present, check, learner = self.desk.read(copied).result()
-        if self._left_out is None or self._left_out[0] != check.version:
-            self._left_out = check.version, check.found(look.features)
-        look = look._replace(left_out=self._left_out[1])
+        look, logits, present, learner = self.desk.read(copied).result()
         if logits is None:
             return look
         logits, k = learner.combined(np.arange(len(logits)), logits), max(present, default=-1) + 1

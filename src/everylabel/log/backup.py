@@ -16,9 +16,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from everylabel.core.errors import EverylabelError
 from everylabel.log import database
-from everylabel.log.database import connect, shown_place
-from everylabel.log.events import from_row
-from everylabel.log.integrity import GARBLED, Row, StoreError, find_other_items, fits, link
+from everylabel.log.database import (
+    Row,
+    connect,
+    find_other_items,
+    fits,
+    link,
+    shown_place,
+)
+from everylabel.log.events import GARBLED, StoreError, from_row
 from everylabel.log.store import Store
 
 logger = logging.getLogger(__name__)

@@ -1,26 +1,32 @@
-"""The database of a log: connections, locks and tables, in SQLite (a file) or PostgreSQL (a URL).
+"""The database of a log, SQLite (a file) or PostgreSQL (a URL): connections, locks, tables, hash chain.
 
 One server writes to a project's log at a time: its lock ends with the process, however that ends.
 
-`everylabel_events` holds the events, each with its chain (`integrity.py`); `everylabel_items` the rows of the
-source at the last opening, as text; `everylabel_heads` the head, written in the same transaction as the rest.
-Version 0.1 wrote neither chains nor heads.
+`everylabel_events` holds the events, each with its chain; `everylabel_items` the rows of the source at the
+last opening, as text; `everylabel_heads` the number and chain of the last event, so that a log whose end was
+cut off is noticed, too, written in the same transaction as the rest. Version 0.1 wrote neither chains nor
+heads.
+
+    chain(i) = digest(chain(i - 1), event i),    chain(0) = ""
+
+An event that was changed, lost, inserted or moved does not fit its chain. This finds damage and careless
+changes; it is no signature: anyone who can write to the log can compute the digests again.
 """
 
 import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from everylabel.log.integrity import Head, NoLog, Row, StoreError, chained, digest
+from everylabel.log.events import NoLog, StoreError
 
 PRIVATE = 0o600  # mode of a file that only its owner reads and writes
 TIMEOUT = 10  # seconds; `connect_timeout` of the URL sets another
@@ -62,6 +68,97 @@ heads = sa.Table(
     sa.Column("chain", sa.Text, nullable=False),
     sa.Column("items", sa.Text, nullable=False),  # digest of the items' text; "" if there are none
 )
+
+
+class Head(NamedTuple):
+    """The last event's number and chain, and the digest of the stored source."""
+
+    seq: int = 0
+    chain: str = ""
+    items: str = ""
+
+
+BEGIN = Head()  # before the first event
+
+
+class Row(NamedTuple):
+    """An event as it is stored; version 0.1 wrote no chain."""
+
+    seq: int
+    block: int  # the same as seq; versions up to 0.2 grouped events by it
+    at: float
+    person: str
+    kind: str
+    body: str
+    key: str | None
+    chain: str | None = None
+
+
+def digest(text: str) -> str:
+    """Return a hash of a text."""
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def link(before: str, row: Row) -> str:
+    """Return the chain of an event whose predecessor has the chain `before`."""
+    seq, block, at, person, kind, body, key, _ = row
+    size = "-" if key is None else len(key)
+    return digest(
+        f"{before} {seq:d} {block:d} {float(at)!r} {len(person)} {len(kind)} {len(body)} {size} "
+        f"{person}{kind}{body}{key or ''}"
+    )
+
+
+def chained(before: str, rows: Iterable[Row]) -> list[Row]:
+    """Return events with their chain, in order; their predecessor has the chain `before`."""
+    linked = []
+    for row in rows:
+        before = link(before, row)
+        linked.append(row._replace(chain=before))
+    return linked
+
+
+def fits(before: str, row: Row) -> bool:
+    """Return whether an event fits its chain behind one with the chain `before`."""
+    try:
+        return link(before, row) == row.chain
+    except (TypeError, ValueError, AttributeError):  # a field of another type
+        return False
+
+
+def find_damage(rows: Iterable[Row], head: Head | None, start: Head = BEGIN) -> str | None:
+    """Return the damage of the events after `start`, given in order; None if there is none.
+
+    head : read in the same transaction as the events; None for a log of version 0.1
+    """
+    if head is None:
+        chains = [row.chain is not None for row in rows]
+        lost = f"its head is lost; {len(chains):,} events are there, perhaps not all"
+        return lost if any(chains) else None
+    other = f"its head is not that of event {head.seq}, its last; the events themselves are whole"
+    n, last, chain = 0, start.seq, start.chain
+    if last == head.seq and chain != head.chain:
+        return other
+    for row in rows:
+        if not fits(chain, row):
+            return f"event {row.seq} does not fit the hash chain; the {n:,} events before it are whole"
+        n, last, chain = n + 1, row.seq, row.chain or ""
+        if last == head.seq and chain != head.chain:
+            return other
+    if last == head.seq:
+        return None
+    if isinstance(head.seq, int) and last < head.seq:
+        return f"the events after {last} are missing, of {head.seq:,}; the {n:,} there are whole"
+    return f"its head is behind: that of event {head.seq}, and its last is {last}; the events are whole"
+
+
+def find_other_items(text: str | None, head: Head | None) -> str | None:
+    """Return the damage of the stored source; None if there is none, or the log has no head."""
+    noted = "" if text is None else digest(text)
+    if head is None or noted == head.items:
+        return None
+    return "the stored source was changed; the events are not affected"
 
 
 def make_file(path: Path) -> None:

@@ -5,7 +5,7 @@ In the store an event is its kind and a JSON object of its fields, without those
 
 To add a kind, write a class here, add it to `Answered` (an answer), `OfItem` (another event about an item) or
 `Body`, and register its effect in `labelling.state.reducer`. An answer derives from `Answer`: then
-history, undo and exports know it.
+history, undo and exports know it. The errors of logs are at the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,13 @@ import msgspec
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import ids_from_stored
+
+RECOVER = (
+    "nothing was changed; `everylabel doctor PROJECT` copies the events before the damage to a new log "
+    "beside this one"
+)
+# errors caused by damaged values
+GARBLED = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, StopIteration)
 
 
 class _Kind(
@@ -366,3 +373,22 @@ def _upcast(kind: str, stored: Mapping[str, Any]) -> tuple[str, Mapping[str, Any
         case "named" | "refit":  # class-name vectors and trainings: the model is computed at opening now
             return "retired", {}
     return kind, stored
+
+
+class StoreError(EverylabelError):
+    """The log could not be read or written; everything acknowledged before is safe."""
+
+
+class NoLog(StoreError):
+    """There is no log: no file, or a database without our tables."""
+
+    def __init__(self, shown: str, what: str) -> None:
+        super().__init__(f"store {shown} {what}; expected a log of everylabel label")
+
+
+class Damaged(StoreError):
+    """The log is damaged; what : the damage, in a sentence."""
+
+    def __init__(self, shown: str, what: str) -> None:
+        super().__init__(f"store {shown} is damaged: {what}; {RECOVER}")
+        self.what = what

@@ -2,8 +2,8 @@
 
 An event that `append` has returned from survives a power cut: SQLite waits for the disk at every commit, and
 PostgreSQL does so by default. One server writes to a project's log at a time (`database.py`); readers, such
-as `everylabel export`, may read beside it. The hash chain (`integrity.py`) is checked when a log is opened
-for writing and whenever events are read.
+as `everylabel export`, may read beside it. The hash chain is checked when a log is opened for writing and
+whenever events are read.
 """
 
 import json
@@ -11,43 +11,40 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.source_diff import Known
+from everylabel.data.digests import packed_digests, unpacked_digests
+from everylabel.data.items import IdList, Numbered, ids_from_stored, stored_ids
+from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.log import database
 from everylabel.log.database import (
     FileLock,
+    Head,
+    Row,
     SessionLock,
     Taken,
+    chained,
     connect,
+    digest,
     events,
+    find_damage,
+    find_other_items,
     make_file,
     reason,
     shown_place,
 )
-from everylabel.log.events import Event, from_row, to_row
-from everylabel.log.integrity import (
-    GARBLED,
-    Damaged,
-    Head,
-    NoLog,
-    Row,
-    StoreError,
-    chained,
-    digest,
-    find_damage,
-    find_other_items,
-    from_text,
-    to_text,
-)
+from everylabel.log.events import GARBLED, Damaged, Event, NoLog, StoreError, from_row, to_row
 
 __all__ = ["Damaged", "NoLog", "Store", "StoreError"]
 EXPORT = "Export the labels before the server is stopped: it still has all of them"
 TRIAL = "everylabel tries whether it can write"  # the project of trial events
+MOST_NAMED = 10**7  # rows whose ids are in memory without a digest for each
+_Count = Annotated[int, msgspec.Meta(ge=0, le=10**11)]  # of rows: no source has more
 _UNREADABLE = ("malformed", "Could not decode")  # SQLite's words for a damaged file
 
 
@@ -417,3 +414,38 @@ def _row(event: Event) -> Row:
     kind, body = to_row(event.body)
     text = json.dumps(body, ensure_ascii=False)
     return Row(event.seq, event.seq, event.at, event.person, kind, text, event.key)
+
+
+class _StoredSource(msgspec.Struct, forbid_unknown_fields=True):
+    """The rows of a source, as JSON."""
+
+    keys: _Count | list[str]  # n stands for the ids "0" to "n - 1"
+    digests: str | list[str]
+    own_ids: list[str] | None = None
+    id_column: str | None = None
+    gone: _Count = 0
+    numbered: _Count | None = None  # the number of rows whose ids are their numbers
+
+
+def to_text(known: Known) -> str:
+    """Return the rows of a source as JSON text, for the store."""
+    stored = known._asdict() | {"digests": packed_digests(known.digests)}
+    if isinstance(known.keys, Numbered):
+        stored |= {"keys": [], "numbered": len(known.keys)}
+    else:
+        stored["keys"] = stored_ids(known.keys)
+    return json.dumps(stored, ensure_ascii=False)
+
+
+def from_text(text: str) -> Known:
+    """Return the source from its JSON text, of this or an earlier version; raise ValueError if invalid."""
+    stored = json.loads(text)
+    if isinstance(stored, list) and len(stored) == 2:
+        stored = {"keys": stored[0], "digests": stored[1], "id_column": NOT_NOTED}
+    found = msgspec.convert(stored, _StoredSource)
+    if isinstance(found.keys, int) and found.keys > max(MOST_NAMED, len(found.digests)):
+        raise ValueError("it has more rows than digests")
+    numbered = found.numbered
+    keys = IdList(ids_from_stored(found.keys)) if numbered is None else Numbered(numbered)
+    digests = unpacked_digests(found.digests)
+    return Known(keys, digests, own_ids=found.own_ids, id_column=found.id_column, gone=found.gone)

@@ -15,8 +15,7 @@ from weakref import WeakValueDictionary
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import ClassList, class_list
-from everylabel.data.items import Items
-from everylabel.data.options import Options
+from everylabel.data.items import Items, Options
 from everylabel.data.readers.memory import read_memory
 from everylabel.formats.suggestions import read_suggestions
 from everylabel.notebook.session import HEIGHT, Background, Session, Source, shell

@@ -14,16 +14,15 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import is_missing
-from everylabel.data.items import Items
-from everylabel.data.label_lists import list_text, names_in
-from everylabel.data.options import Options
+from everylabel.data.classes import list_text, names_in
+from everylabel.data.items import Items, Options
 from everylabel.data.read import read
 from everylabel.data.readers.memory import frame_of, read_memory
 from everylabel.data.readers.table import NO_IDS
 from everylabel.formats.item_columns import item_columns
 from everylabel.formats.records import label_records, named
 from everylabel.formats.tables import Records
-from everylabel.labelling.model.scaling import Rows, prepare
+from everylabel.labelling.model.training import Rows, prepare
 from everylabel.labelling.progress import accuracy
 from everylabel.labelling.quality.accuracy import Interval
 from everylabel.labelling.state.state import LabelSet

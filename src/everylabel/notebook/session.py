@@ -23,7 +23,7 @@ from everylabel.core.errors import EverylabelError, need
 from everylabel.data.readers.memory import frame_of
 from everylabel.formats.records import predicted
 from everylabel.labelling.desk import Generation
-from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import Rows
 from everylabel.labelling.quality.accuracy import Interval
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.embed import Embedder

@@ -18,19 +18,17 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning
-from everylabel.data.items import Items
+from everylabel.data.items import Items, Options
 from everylabel.data.media import open_image
-from everylabel.data.options import Options
 from everylabel.data.read import check_show
-from everylabel.data.readers.delimited import FIELD_LIMIT, delimiter_of
 from everylabel.data.readers.folder import read_folder
+from everylabel.data.readers.rows import FIELD_LIMIT, delimiter_of
 from everylabel.data.readers.table import SUFFIXES, read_table
 from everylabel.labelling.model.training import Encoder
 from everylabel.models.embedding.choose import is_pretrained
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.features import Progress, write_features
-from everylabel.projects.files import USUAL, Pieces, is_begun, item_digests
-from everylabel.projects.trust import Trust
+from everylabel.projects.files import USUAL, Pieces, Trust, item_digests
 
 FIRST = 200  # items that labelling starts with
 PIECE = 50  # items embedded together
@@ -110,9 +108,9 @@ class Growing:
 
 
 def growing(items: Items, options: Options, folder: Path, trust: Trust) -> Growing | None:
-    """Return a source to embed while it is labelled; None if it is small, embedded, or fits its model."""
+    """Return a source to embed while it is labelled; None if it is small, or fits its model."""
     small = len(items) <= FIRST + PIECE
-    if small or is_begun(folder) or not is_pretrained(items.kind, options.model):
+    if small or not is_pretrained(items.kind, options.model):
         return None
     return Growing(items, options, folder, trust)
 

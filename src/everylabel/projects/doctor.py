@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.log.backup import largest_project, valid_prefix, write_log
 from everylabel.log.database import FileLock, Taken, shown_place
 from everylabel.log.store import Damaged, Store, StoreError

@@ -24,8 +24,7 @@ from everylabel.core.files import NO_ARRAY, write_atomically
 from everylabel.data.cache import make_folder
 from everylabel.data.classes import no_labels
 from everylabel.data.display import Texts
-from everylabel.data.items import Items
-from everylabel.data.options import Options
+from everylabel.data.items import Items, Options
 from everylabel.labelling.model.training import Encoder
 from everylabel.log.database import PRIVATE
 from everylabel.models.embedding import embed
@@ -41,6 +40,7 @@ from everylabel.projects.files import (
     VERSION,
     Kept,
     Pieces,
+    Trust,
     check_fit,
     files_digests,
     is_as_written,
@@ -50,7 +50,6 @@ from everylabel.projects.files import (
     record_of,
     write_json,
 )
-from everylabel.projects.trust import Trust
 
 MADE_BY = ("kind", "model")  # features that agree in these are comparable, whatever their column
 AT_A_TIME = 16_384  # rows copied together

@@ -16,17 +16,16 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.cells import label_of
-from everylabel.data.classes import check_class_count, clean_name, meant
+from everylabel.data.classes import check_class_count, class_names_in, clean_name, meant
 from everylabel.data.digests import features_digest
 from everylabel.data.items import IdList, Items, Numbered, id_list, stored_ids
-from everylabel.data.label_lists import class_names_in
 from everylabel.data.source_diff import Change, Known, compare
-from everylabel.labelling.joining import imported_label
+from everylabel.labelling.joining import class_number, imported_label, write_suggestions
+from everylabel.labelling.model.retrainer import Snapshots
 from everylabel.labelling.model.training import ClassNames
-from everylabel.labelling.snapshot import Snapshots
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
-from everylabel.labelling.state.types import GIVEN, Suggestion, same_suggestion, suggested_fields
+from everylabel.labelling.state.types import GIVEN, Suggestion
 from everylabel.log import events
 from everylabel.log.events import ABOUT_ITEMS, Event
 from everylabel.log.store import Store, StoreError
@@ -296,14 +295,14 @@ def _define_classes(
         stay = f"; {counted(len(state.classes), 'class stays', 'classes stay')}" if state.classes else ""
         many = counted(len(new), "class is", "classes are")
         note(f"{many} added: {listed(new)}{stay}{meant(new, state.names)}")
-    for name in classes:
-        _number(writer, name)
+    for name in new:
+        class_number(writer, name)
     for name, text in descriptions.items():
-        number = _number(writer, name)
+        number = class_number(writer, name)
         if state.imported_descriptions.get(number) != text:  # a description that people edited since stays
             writer.emit("", events.ClassChanged(number, description=text, imported=True))
     for name, key in class_keys.items():
-        number = _number(writer, name)
+        number = class_number(writer, name)
         if state.book.keys.get(number) != key:
             writer.emit("", events.ClassChanged(number, key=key))
 
@@ -349,21 +348,12 @@ def _join(
         writer.emit("", events.Extended(some, features_digest(features[fresh])))
 
 
-def _number(writer: _Writer, name: str) -> int:
-    """Return a class's number; add the class if its name is new."""
-    clean = clean_name(name)
-    if clean not in writer.state.names:
-        check_class_count([*(writer.state.classes[c] for c in writer.state.book.order), clean])
-        writer.emit(IMPORTER, events.NewClass(clean))
-    return writer.state.names[clean]
-
-
 def _import(writer: _Writer, labels: Iterable[Label], origin: str) -> int:
     """Write labels that differ from the last import from this origin; return their number."""
     ours = (label for label in labels if label.id in writer.state.position)
     last = {(label.id, _person(label.person)): label.label for label in ours}  # the last one counts
     for name in class_names_in(last.values()) if writer.state.multi_label else last.values():
-        _number(writer, name)  # add all classes before the first label denies some
+        class_number(writer, name)  # add all classes before the first label denies some
     count = 0
     for (item, person), name in last.items():
         body = imported_label(writer.state, item, name, origin)
@@ -383,17 +373,12 @@ def _suggest(writer: _Writer, proposed: Iterable[Proposed], columns: Sequence[st
     by_source: dict[str, dict[str, Suggestion]] = {}
     for one in proposed:
         said = by_source.setdefault(_person(one.source), {})
-        given = {_number(writer, name): p for name, p in (one.probabilities or {}).items()}
+        given = {class_number(writer, name): p for name, p in (one.probabilities or {}).items()}
         vector = tuple(given), tuple(given.values())
-        said[one.id] = Suggestion(_number(writer, one.label), one.score, *vector)  # the last one counts
-    count = 0
-    for source, said in by_source.items():
-        before = writer.state.suggestions.get(source, {})
-        new = {name: one for name, one in said.items() if not same_suggestion(before.get(name), one)}
-        if new:
-            writer.emit(IMPORTER, events.Suggested(source, **suggested_fields(new), columns=list(columns)))
-        count += len(new)
-    return count
+        said[one.id] = Suggestion(class_number(writer, one.label), one.score, *vector)  # the last one counts
+    return sum(
+        write_suggestions(writer, IMPORTER, source, said, columns) for source, said in by_source.items()
+    )
 
 
 def _given(writer: _Writer, source: Sequence[Label], review: bool) -> list[Proposed]:

@@ -31,8 +31,7 @@ from everylabel.data.digests import image_digests, text_digests
 from everylabel.data.items import IdList
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.model.learner import Learner, Mean
-from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import ClassNames, Encoder, TrainingSet, phrases_of
+from everylabel.labelling.model.training import ClassNames, Encoder, Rows, TrainingSet, phrases_of
 from everylabel.labelling.progress import NetworkState
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import NONE, Refused

@@ -16,9 +16,8 @@ import numpy as np
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, MissingExtra
-from everylabel.data.classes import ClassList, column_list
-from everylabel.data.label_lists import SEPARATOR
-from everylabel.labelling.model.scaling import Rows
+from everylabel.data.classes import SEPARATOR, ClassList, column_list
+from everylabel.labelling.model.training import Rows
 from everylabel.labelling.state.types import AUTO, REVIEW
 from everylabel.labelling.views import OFFERED, STRATEGIES
 from everylabel.projects.arrivals import read_watched
@@ -44,7 +43,7 @@ _READING = (  # options of `open_project`
 class LabelOptions:
     """The options of `everylabel label`; None leaves a setting unchanged.
 
-    text_column ... long_rows : see `data.options.Options`
+    text_column ... long_rows : see `data.items.Options`
     classes : names, and descriptions and keys by name
     multi_label : an item may have several classes, or none; saved with the project
     label_separator : between two classes of a label; ";" by default
@@ -233,8 +232,7 @@ def _switch(name: str) -> Callable[[Any], bool]:
 
 
 def _network(value: Any) -> str:
-    if value not in NETWORK:
-        raise EverylabelError(f"--network is {value!r:.80}; expected one of {', '.join(NETWORK)}")
+    check_choice(value, "--network", NETWORK)
     return str(value)
 
 

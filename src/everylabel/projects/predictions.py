@@ -11,16 +11,14 @@ import numpy as np
 from everylabel.core import Posterior, predict_proba
 from everylabel.core.arrays import softmax
 from everylabel.core.errors import EverylabelError
-from everylabel.data.items import Items
-from everylabel.data.options import Options
+from everylabel.data.items import Items, Options
 from everylabel.data.read import ARRAYS, TABLES, read
 from everylabel.data.readers.rows import column_names
 from everylabel.data.readers.table import NO_IDS
-from everylabel.labelling.model.scaling import Prepared, prepare
-from everylabel.labelling.model.training import teaching_names, train, train_with_none
+from everylabel.labelling.model.learner import fit_classes
+from everylabel.labelling.model.training import Prepared, prepare, teaching_names, train
 from everylabel.labelling.sources.consensus import find_consensus
 from everylabel.labelling.sources.evidence import Evidence
-from everylabel.labelling.sources.teaching import train_with_suggestions
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE, Refused
 from everylabel.models.embedding.embed import Embedder
@@ -54,14 +52,13 @@ def trained_with_evidence(prepared: Prepared, label_set: LabelSet) -> tuple[Post
     names = names_that_teach(prepared, label_set)
     if not (label_set.labels or names is not None or label_set.suggestions):
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
-    labels, none, k = label_set.labels, label_set.none, len(label_set.classes)
+    k = len(label_set.classes)
     if label_set.multi_label:
-        return train(prepared.features, labels, k, names, multi_label=True), None
+        return train(prepared.features, label_set.labels, k, names, multi_label=True), None
     labels, none = _labels_by_consensus(prepared, label_set)
-    if label_set.suggestions:
-        how: dict[str, Any] = {"drawn": label_set.drawn, "ruled_out": label_set.ruled_out}
-        return train_with_suggestions(prepared.features, labels, none, label_set.suggestions, k, names, **how)
-    return train_with_none(prepared.features, labels, none, k, names, label_set.ruled_out), None
+    how: dict[str, Any] = {"drawn": label_set.drawn, "ruled_out": label_set.ruled_out}
+    fitted = fit_classes(prepared.features, labels, none, k, names, sources=label_set.suggestions, **how)
+    return fitted.posterior, fitted.evidence
 
 
 def probabilities_of(

@@ -16,25 +16,28 @@ import numpy as np
 
 from everylabel.core.checks import FAR, outlying_rows
 from everylabel.core.errors import EverylabelError, counted, listed
-from everylabel.data.classes import check_class_count, clean_name, no_labels
+from everylabel.data.classes import check_class_count, class_names_in, clean_name, is_list, no_labels
 from everylabel.data.datasets.catalog import dataset_key
-from everylabel.data.items import Items
-from everylabel.data.label_lists import class_names_in, is_list
+from everylabel.data.items import Items, Options
 from everylabel.data.media import why_unreadable
-from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read
 from everylabel.data.readers.table import NO_IDS
 from everylabel.labelling.desk import Generation
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import Growing, growing
 from everylabel.projects.features import Progress, embedder_as, features_of, kept_items
-from everylabel.projects.files import Remembered, record_of, remember, remembered, replace_features
-from everylabel.projects.trust import (
+from everylabel.projects.files import (
     NONE_NAMED,
+    Remembered,
     Trust,
     check_show,
     check_source,
+    is_begun,
     note_trust,
+    record_of,
+    remember,
+    remembered,
+    replace_features,
     trusted_before,
 )
 
@@ -166,7 +169,7 @@ def open_project(
 ) -> Project:
     """Return a source as a project with memory-mapped features; items without features are embedded.
 
-    Parameters that are not named below are those of `data.options.Options` and `everylabel.embed`; options
+    Parameters that are not named below are those of `data.items.Options` and `everylabel.embed`; options
     that are not given are taken from the last time, if the folder has any.
 
     source : as in `everylabel label`. With the folder of an existing project and another `folder`, that
@@ -354,7 +357,7 @@ def _with_features(
     """
     known = {"name": about.name, "source": about.source, "id": about.id, "trust": trust}
     coming = None
-    if items.features is None and needed is not None:
+    if items.features is None and needed is not None and not is_begun(folder):
         coming = growing(items, about.options, folder, trust)
     if coming is not None and needed is not None:
         here, rows = coming.begin(needed, progress)

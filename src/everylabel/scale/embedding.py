@@ -14,7 +14,7 @@ import numpy as np
 
 from everylabel.core.checks import check_choice, check_count
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.models.embedding.backend import Backend
 from everylabel.models.embedding.choose import How, choose, kind_of
 from everylabel.models.embedding.chunks import Chunks

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.projects.files import remembered
+from everylabel.projects.files import check_source, remembered
 from everylabel.projects.project import ENDING, IN_MEMORY
-from everylabel.projects.trust import check_source
 from everylabel.scale import filesystem
 from everylabel.scale.filesystem import Stamp
 

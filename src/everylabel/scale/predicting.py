@@ -16,15 +16,15 @@ from everylabel.formats.item_columns import ROW, Cells, ItemColumns
 from everylabel.formats.known import TABLES
 from everylabel.formats.records import prediction_records
 from everylabel.formats.tables import write_table
-from everylabel.labelling.model.scaling import prepare
+from everylabel.labelling.model.training import prepare
 from everylabel.labelling.state.state import LabelSet
 from everylabel.models.embedding.embed import Embedder
 from everylabel.models.embedding.fitted import FITTED
 from everylabel.models.scaling import Scaling
 from everylabel.models.thresholds import thresholds_of
+from everylabel.projects.files import Trust
 from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
-from everylabel.projects.trust import Trust
 from everylabel.scale import filesystem
 from everylabel.scale.cluster import connect, make_parts
 from everylabel.scale.embedding import DIGEST, FIT, MODEL, model_digest

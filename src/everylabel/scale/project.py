@@ -24,11 +24,10 @@ from everylabel.data.classes import UNLABELLED
 from everylabel.data.digests import bytes_digest, content_digest, spread
 from everylabel.data.display import SHORT, Display, Texts, shown_item
 from everylabel.data.display import Rows as RowNumbers
-from everylabel.data.items import Items, Numbered
+from everylabel.data.items import Items, Numbered, Options
 from everylabel.data.media import Picture, shown_image
-from everylabel.data.options import Options
 from everylabel.data.readers.table import check_ids_there, named_ids
-from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import Rows
 from everylabel.projects.project import Reader
 from everylabel.scale import filesystem
 from everylabel.scale.cluster import connect

@@ -13,7 +13,7 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError, need
 from everylabel.data.cells import is_missing, text_of, written
-from everylabel.data.options import Options
+from everylabel.data.items import Options
 from everylabel.data.readers.rows import check_columns, column_names, read_rows
 from everylabel.data.readers.table import LOOK_AT, image_paths, looks_like
 from everylabel.scale import filesystem

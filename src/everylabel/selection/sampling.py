@@ -1,17 +1,16 @@
-"""Sampling and clustering for strategies: Monte Carlo members of the posterior, candidate instances, k-means.
+"""Sampling and clustering for strategies: Monte Carlo members of the posterior, and k-means.
 
 m members, n instances, k classes: probs (m, n, k) in single precision. k-means runs Lloyd's iterations from
 k-means++: matrix products only, in single precision.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from everylabel.core.arrays import CHUNK, softmax, to_numpy
 from everylabel.core.updates.monte_carlo import sample
 from everylabel.selection.pool import PoolView
-from everylabel.selection.pool.view import best
 
 AT_ONCE = 1 / 8  # starting points drawn together, relative to those already drawn: one product for all
 
@@ -41,25 +40,6 @@ class Members:
 def entropies(probs: np.ndarray) -> np.ndarray:
     """Return the entropy along the last axis; 0 log 0 is 0."""
     return -np.sum(probs * np.log(np.maximum(probs, 1e-30)), axis=-1)
-
-
-def candidates(
-    pool: PoolView,
-    idx: np.ndarray,
-    n: int,
-    rng: np.random.Generator,
-    score: Callable[[PoolView, np.ndarray], np.ndarray] | None = None,
-) -> np.ndarray:
-    """Return positions in idx of instances to try: all, or n, half by smallest margin and half at random.
-
-    score : the half with the highest scores instead
-    """
-    if len(idx) <= n:
-        return np.arange(len(idx))
-    narrow = pool.smallest_margins(idx, n // 2) if score is None else best(score(pool, idx), n // 2)
-    others = rng.choice(len(idx) - len(narrow), n - n // 2, replace=False)  # positions among the others
-    skipped = np.sort(narrow) - np.arange(len(narrow))
-    return np.r_[narrow, others + np.searchsorted(skipped, others, side="right")]
 
 
 def kmeans(rows: np.ndarray, k: int, rng: np.random.Generator, max_iter: int = 10) -> np.ndarray:

@@ -27,7 +27,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, need
 from everylabel.core.files import write_atomically
-from everylabel.data.label_lists import class_names_in, names_in
+from everylabel.data.classes import class_names_in, names_in
 
 TIMEOUT = 60  # seconds
 PAGE = 10_000  # predictions asked for at a time

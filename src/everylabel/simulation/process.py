@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.label_lists import class_names_in
+from everylabel.data.classes import class_names_in
 from everylabel.projects.files import Remembered, remember, remembered
 from everylabel.projects.project import Project
 

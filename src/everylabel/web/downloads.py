@@ -27,12 +27,12 @@ from everylabel.data.items import Numbered
 from everylabel.formats.exports import Export, model_export, table_export
 from everylabel.formats.queue_tables import QueueTarget
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.scaling import GROWN, Prepared, prepare
+from everylabel.labelling.model.training import GROWN, Prepared, prepare
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
 from everylabel.projects.project import Project
 from everylabel.selection.pool.features import Scaled
-from everylabel.web.bodies import AGAIN
+from everylabel.web.errors import AGAIN
 from everylabel.web.item_view import Shown
 
 BY_PEOPLE = ("labels", "answers", "test")  # exports that need labelled items only

@@ -27,8 +27,8 @@ from everylabel.data.items import Items, Numbered, id_list
 from everylabel.data.media import Picture
 from everylabel.labelling.state.types import Refused
 from everylabel.log.database import PRIVATE
+from everylabel.projects.files import lies_in
 from everylabel.projects.project import Project
-from everylabel.projects.trust import lies_in
 
 NAMES_OF_LABELS = {"label", "labels", "class", "category", "target", "y"}
 LONGEST = 1_000_000  # bytes

@@ -22,9 +22,8 @@ from starlette.types import ASGIApp
 from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.retrainer import Retrainer, compiling
+from everylabel.labelling.model.retrainer import Retrainer, Snapshots, compiling
 from everylabel.labelling.service import Service
-from everylabel.labelling.snapshot import Snapshots
 from everylabel.projects.arrivals import Watched
 from everylabel.projects.labelled import log_mark
 from everylabel.projects.log import class_names_of, open_log
@@ -33,8 +32,8 @@ from everylabel.projects.options import LabelOptions, check_port
 from everylabel.projects.project import Project
 from everylabel.web.access import LINK, Access, Compressed, Stopping, Tokens, is_local, tokens_of
 from everylabel.web.arrivals import Arrivals, Progress
-from everylabel.web.bodies import answer_errors
 from everylabel.web.downloads import Downloads
+from everylabel.web.errors import answer_errors
 from everylabel.web.item_view import Guidelines, Shown, allowed_images, check_fields
 from everylabel.web.routes.answers import answers, classes, finishing, people, sending
 from everylabel.web.routes.reading import downloads, queues, reading

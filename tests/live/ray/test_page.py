@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from everylabel.labelling.snapshot import digest
+from everylabel.labelling.model.retrainer import digest
 from everylabel.labelling.state.reducer import apply_all
 from everylabel.labelling.state.state import new_state
 from everylabel.log.store import Store

@@ -7,9 +7,8 @@ from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.classes import check_classes, label_numbers
 from everylabel.data.digests import image_digests
 from everylabel.data.display import Images
-from everylabel.data.items import Items, unique_ids
+from everylabel.data.items import Items, Options, unique_ids
 from everylabel.data.media import SUFFIXES
-from everylabel.data.options import Options
 
 FOLDER_LABELS = "folder"  # --label-column folder: an image's sub-folder is its label
 

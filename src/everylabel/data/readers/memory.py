@@ -18,9 +18,8 @@ from everylabel.data.cells import is_missing, text_of
 from everylabel.data.classes import Names, check_classes, no_labels
 from everylabel.data.digests import content_digest, image_digests, text_digests
 from everylabel.data.display import Columns, Images, Pixels, Texts
-from everylabel.data.items import Items
+from everylabel.data.items import Items, Options
 from everylabel.data.media import are_paths, is_image, unpacked_image
-from everylabel.data.options import Options
 from everylabel.data.readers.arrays import read_features
 from everylabel.data.readers.rows import check_columns
 from everylabel.data.readers.table import (

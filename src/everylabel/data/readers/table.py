@@ -10,14 +10,20 @@ from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed, need
 from everylabel.data.cells import label_of, text_of
-from everylabel.data.classes import check_classes, column_list, label_numbers
+from everylabel.data.classes import (
+    check_classes,
+    column_list,
+    indicator_text,
+    label_numbers,
+    label_sets,
+    list_text,
+    odd_labels,
+)
 from everylabel.data.digests import bytes_digest, image_digests, text_digests
 from everylabel.data.display import Columns, Images, Pictures, Texts
-from everylabel.data.items import LONGEST_ID, IdList, Items, unique_ids
-from everylabel.data.label_lists import indicator_text, label_sets, list_text, odd_labels
+from everylabel.data.items import LONGEST_ID, IdList, Items, Options, unique_ids
 from everylabel.data.media import FILES_TRIED, image_bytes, is_image, unpacked_image
 from everylabel.data.media import SUFFIXES as IMAGES
-from everylabel.data.options import Options
 from everylabel.data.readers.rows import check_columns, column_names, read_rows
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")

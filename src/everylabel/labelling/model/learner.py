@@ -7,18 +7,28 @@ suggestions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from everylabel.core import laplace
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
-from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import TrainingSet, columns_out, targets, teaching_names, train
+from everylabel.labelling.model.training import (
+    Rows,
+    RuledOut,
+    TrainingSet,
+    columns_out,
+    targets,
+    teaching_names,
+    train,
+)
 from everylabel.labelling.sources.evidence import Evidence, weigh
 from everylabel.labelling.sources.review import Reviewed, review_given
-from everylabel.labelling.sources.teaching import posterior_of, teach
-from everylabel.labelling.state.types import FREE, REVIEW, ClassSet, Place
+from everylabel.labelling.sources.teaching import posterior_of, rows_of, teach
+from everylabel.labelling.state.types import FREE, REVIEW, ClassSet, Place, Suggestions
+from everylabel.models.names import NameRows
 from everylabel.models.thresholds import USUAL, thresholds_of
 from everylabel.selection import Pool, select, select_question
 from everylabel.selection.pool import Where
@@ -107,32 +117,19 @@ class Learner:
         self.names_hold = self.names is not None or not names or not labels
         init = None if mean is None else _as_columns(*mean, training.columns, features.shape[1] + 1)
         sources = training.sources()
-        if sources:
-            taught = teach(
-                features,
-                labels,
-                sources,
-                k,
-                names=self.names,
-                drawn=training.drawn,
-                ruled_out=ruled_out,
-                tol=TOLERANCE,
-            )
-            posterior = posterior_of(taught, features, labels, self.names)
-            self.uses_suggestions = taught.targets is not None
-            heard = taught.heard, taught.confusions
-            self.evidence = weigh(posterior, labels, *heard, max(1, k), training.drawn)
-        else:
-            posterior = train(
-                features,
-                labels,
-                k,
-                self.names,
-                ruled_out=ruled_out,
-                init=init,
-                tol=TOLERANCE,
-                multi_label=training.multi_label,
-            )
+        fitted = fit(
+            features,
+            labels,
+            k,
+            self.names,
+            sources=sources,
+            drawn=training.drawn,
+            ruled_out=ruled_out,
+            init=init,
+            tol=TOLERANCE,
+            multi_label=training.multi_label,
+        )
+        posterior, self.evidence, self.uses_suggestions = fitted
         self.trained: Posterior = posterior  # with its labels, for leave-one-out
         if training.review:
             self.reviewed = review_given(training, features)
@@ -172,8 +169,6 @@ class Learner:
             start = len(self.pool)
             self.pool.extend(self.rows.on_scale(self.ids, start, n_items, self.scaling, self.folded))
             self.sample = _sampled(n_items)
-        if self.exact and self.pool.features.size * self.pool.n_classes > EXACT_UP_TO:
-            self._continue_by_steps()
         changed = {item: place for item, place in places.items() if self.places.get(item, FREE) != place}
         labels = {i for i, place in changed.items() if self.places.get(i, FREE).label != place.label}
         for item, place in changed.items():
@@ -181,13 +176,12 @@ class Learner:
                 self.places.pop(item, None)
             else:
                 self.places[item] = place
-        if self.exact and len(labels) >= RETRAINED_FROM:
+        outgrown = self.pool.features.size * self.pool.n_classes > EXACT_UP_TO
+        if self.exact and (outgrown or len(labels) >= RETRAINED_FROM):
             now = TrainingSet(self.columns, self.places, self.taught_names, n_items, self.trusts_names)
             now = now._replace(multi_label=self.multi_label)
-            before, self.pool = (
-                self.pool,
-                self._train(self.pool.features, now, (self.columns, np.asarray(self.pool.posterior.mean))),
-            )
+            before, mean = self.pool, np.asarray(self.pool.posterior.mean)
+            self.pool = self._train(before.features, now, (self.columns, mean))
             before.close()
             return
         self.deferred -= changed.keys()
@@ -206,19 +200,6 @@ class Learner:
         self.pool.put(item, place.where, label)
         if place.where is not Where.LABELLED and not self.multi_label:
             self.pool.rule_out(item, columns_out(place, self.columns))
-
-    def _continue_by_steps(self) -> None:
-        """Continue with second-order updates: new classes or items made the pool too large for exact ones."""
-        pool, leased = self.pool, self.pool.leased_idx.tolist()
-        for item in leased:  # the posterior is conditioned on them; the new pool repeats it
-            pool.put(item, Where.FREE)
-        idx = pool.labelled_idx
-        known = {"labelled_idx": idx, "labels": pool.labels[idx], "ruled_out": pool.ruled_out}
-        self.pool = (self.rows.make_pool or local_pool)(pool.features, pool.posterior, known, False)
-        for item in leased:
-            self.pool.put(item, Where.LEASED)
-        for item in pool.placed(Where.EXCLUDED).tolist():
-            self.pool.put(item, Where.EXCLUDED)
 
     def close(self) -> None:
         """Release resources that the pool holds outside this process."""
@@ -336,6 +317,63 @@ class Learner:
         rest = [at for at in range(len(leased), len(rows)) if at not in chosen]
         best = [*chosen[len(leased) :], *rest][:n]
         return [picked[at - len(leased)] for at in best]
+
+
+class Fitted(NamedTuple):
+    """A posterior trained on labels, class names and suggestions."""
+
+    posterior: Posterior
+    evidence: Evidence | None = None  # of suggestions; None if the head alone predicts better
+    is_taught: bool = False  # whether suggestions taught
+
+
+def fit(
+    features: "np.ndarray | Scaled",
+    labels: Mapping[int, Any],
+    k: int,
+    names: NameRows | None = None,
+    *,
+    sources: Sequence[Suggestions] = (),
+    drawn: Mapping[int, float] | None = None,
+    ruled_out: RuledOut = MappingProxyType({}),
+    init: np.ndarray | None = None,
+    tol: float = 1e-8,
+    multi_label: bool = False,
+) -> Fitted:
+    """Return the posterior trained on labels and sources; for the arguments see `train` and `teach`."""
+    if not sources:
+        how: dict[str, Any] = {"ruled_out": ruled_out, "init": init, "tol": tol, "multi_label": multi_label}
+        return Fitted(train(features, labels, k, names, **how))
+    taught = teach(features, labels, sources, k, names=names, drawn=drawn, ruled_out=ruled_out, tol=tol)
+    posterior = posterior_of(taught, features, labels, names)
+    evidence = weigh(posterior, labels, taught.heard, taught.confusions, max(1, k), drawn)
+    return Fitted(posterior, evidence, taught.targets is not None)
+
+
+def fit_classes(
+    features: "np.ndarray | Scaled",
+    labels: Mapping[int, int],
+    none: Sequence[int],
+    k: int,
+    names: NameRows | None = None,
+    **how: Any,
+) -> Fitted:
+    """Return the posterior over the k classes only, trained also on rows that belong to no class.
+
+    These rows form a class 0 of their own, p_c = e^f_c / (e^f_0 + sum_j e^f_j). Given that a class fits,
+        p_c / (1 - p_0) = e^f_c / sum_j e^f_j
+    so that the column of class 0 can be dropped after training. The evidence of suggestions loses it, too.
+    """
+    whole = fit(features, {**labels, **dict.fromkeys(none, k)}, k + bool(none), names, **how)
+    if not none and not how.get("sources"):
+        return whole
+    x, y, weights = rows_of(features, labels, names)
+    mean, precision = np.asarray(whole.posterior.mean)[:, :k], whole.posterior.prior_precision
+    posterior = laplace(mean, x, prior_precision=precision, weights=weights, labels=y)
+    evidence = whole.evidence
+    if evidence is not None:
+        evidence = evidence._replace(logs=evidence.logs[:, :k])
+    return Fitted(posterior, evidence, whole.is_taught)
 
 
 def predicted(probabilities: np.ndarray, thresholds: np.ndarray | None) -> np.ndarray:

@@ -1,32 +1,42 @@
-"""Background work beside the desk: exact training, the accuracy estimate after it, and compiling ahead.
+"""Background work beside the desk: exact training, the estimate after it, snapshots, and compiling ahead.
 
 A second model is trained on a copy of the labels. It then applies the changes that arrived meanwhile and
 replaces the first model. Compiled loops are loaded while the person reads the first item, so that the first
 label is as fast as the others.
+
+A snapshot of the state and the mean of the model are caches in the project's folder for a fast start. Neither
+is the source of truth, and both may be deleted at any time. A snapshot is used only if the log's hash chain
+confirms that it belongs to this log and the source still has its items; only later events are then read from
+the log. The mean is the starting point of training.
 """
 
 import atexit
+import dataclasses
+import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, get_type_hints
 
+import msgspec
 import numpy as np
 
 from everylabel.core import Posterior
 from everylabel.core.arrays import can_compile
 from everylabel.core.errors import EverylabelError
+from everylabel.core.files import VERSION, read_file, write_atomically, write_file
+from everylabel.data.items import Numbered, id_list, ids_from_stored, stored_ids
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.model.learner import Learner, local_pool
-from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.model.learner import Learner, Mean, local_pool
+from everylabel.labelling.model.training import Rows, TrainingSet
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment, Evidence, assess
-from everylabel.labelling.quality.multi_label import assess_sets
-from everylabel.labelling.snapshot import Snapshots
 from everylabel.labelling.sources.consensus import KNOWN, find_consensus
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import Answer, Check, Place
 from everylabel.selection.pool import Pool, Where
 from everylabel.selection.pool.features import LARGE, compile_products
@@ -40,6 +50,95 @@ EVERY = 10  # label changes between trainings if each label is learned exactly a
 PAUSE = 5.0  # seconds without a label change after which the figures are brought up to date all the same
 SAVE_EVERY = 10_000  # events between snapshots while the server runs
 WIDTH = 8  # features of the small pool that is compiled on
+FORMAT = 3  # of the snapshot; raise it when the same events lead to a different state
+MEAN = "everylabel mean"
+_HINTS = {name: hint for name, hint in get_type_hints(State).items() if name not in ("source", "by_item")}
+_Saved = msgspec.defstruct("_Saved", list(_HINTS.items()))
+
+
+class Snapshots:
+    """The two cache files of a project's folder; note: is called with a sentence about an unusable file."""
+
+    def __init__(self, folder: Path, note: Callable[[str], Any] = print) -> None:
+        self.note = note
+        self.state_path, self.mean_path = folder / "state.snapshot", folder / "model.mean.npz"
+
+    def save(self, desk: Desk) -> None:
+        """Save the state and the mean of a running desk."""
+
+        def look() -> tuple[int, bytes, tuple[int, ...], np.ndarray]:
+            mean = np.asarray(desk.learner.pool.posterior.mean)
+            return desk.state.seq, encode(desk.state), desk.learner.columns, mean
+
+        seq, content, columns, mean = desk.read(look).result()
+        header = {"format": FORMAT, "seq": seq, "chain": desk.log.mark(seq), "digest": _digest(content)}
+        text = msgspec.json.encode(header) + b"\n" + content
+        write_atomically(self.state_path, lambda stream: stream.write(text), mode=0o600)
+        known = {"format": MEAN, "version": VERSION, "columns": [int(c) for c in columns]}
+        write_file(self.mean_path, known, {"mean": mean}, mode=0o600)
+
+    def state(self, log: Any, source: Sequence[str]) -> State | None:
+        """Return the saved state if it belongs to this log and these items; log: the event store."""
+        try:
+            head, _, content = self.state_path.read_bytes().partition(b"\n")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self.note(
+                f"the snapshot {str(self.state_path)!r} cannot be read ({error.strerror}); reading the log"
+            )
+            return None
+        try:
+            header = msgspec.json.decode(head)
+            if header["format"] != FORMAT or header["digest"] != _digest(content):
+                return None
+            if log.mark(header["seq"]) != header["chain"] or not header["chain"]:
+                return None
+            state = decode(content)
+            if isinstance(source, Numbered):
+                state.ids = source
+        except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
+            return None
+        members = id_list(source).position
+        same = state.ids == source or (state.joined and all(name in members for name in state.ids))
+        if not same or any(name in members for name in state.absent):
+            return None
+        state.source = members
+        return state
+
+    def mean(self) -> Mean | None:
+        """Return the saved mean, if there is one."""
+        if not self.mean_path.exists():
+            return None
+        try:
+            header, arrays = read_file(self.mean_path, MEAN, "mean of a model", "everylabel label")
+            mean = np.asarray(arrays["mean"], np.float64)
+            return [int(c) for c in header["columns"]], mean if np.isfinite(mean).all() else np.zeros((0, 0))
+        except (EverylabelError, KeyError, TypeError, ValueError):
+            return None
+
+
+def encode(state: State) -> bytes:
+    """Return all fields of a state as bytes; equal states have equal bytes."""
+    values = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+    plain = {name: sorted(value) if isinstance(value, set) else value for name, value in values.items()}
+    return msgspec.msgpack.encode(plain | {"ids": stored_ids(state.ids)})
+
+
+def digest(state: State) -> str:
+    """Return a hash of a state; equal states have equal hashes."""
+    return _digest(encode(state))
+
+
+def decode(content: bytes) -> State:
+    """Return the state that `encode` wrote as these bytes."""
+    saved = msgspec.msgpack.decode(content, type=_Saved, dec_hook=lambda kind, value: Counter(value))
+    values = {name: getattr(saved, name) for name in _HINTS}
+    return State(**values | {"ids": list(ids_from_stored(values["ids"]))})
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 class Retrainer:
@@ -145,8 +244,7 @@ def retrain(desk: Desk) -> None:
     desk.submit(lambda: _taken_over(desk, learner), alone=True).result()
     if desk.learner is learner and len(set(labels.values())) > 1:
         evidence = evidence._replace(drawn=check_weights(checks))
-        found = assess_sets if training.multi_label else assess
-        _log_assessment(desk, found(training, trained, learner, evidence))
+        _log_assessment(desk, assess(training, trained, learner, evidence))
 
 
 def _learn_consensus(desk: Desk) -> None:

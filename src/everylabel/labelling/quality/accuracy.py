@@ -22,6 +22,14 @@ free items, and n_c more among the items predicted as c, a share s_c of the free
 weight (the balance heuristic, Veach & Guibas 1995)
     m = n / (n + sum_c n_c / s_c)
 over the classes c that its item was predicted as: one, or any number in a multi-label project.
+
+In a multi-label project these items have answers (n, k) of 1, 0 and nan, and predictions with their own
+answers left out, by thresholds that the pool chose. Of an item's k pairs of item and class, h are present and
+predicted, and u are present, predicted or both:
+    J = sum m h / sum m u,   F1 = 2 J / (1 + J)
+F1 grows with J, so an interval of J gives one of F1. The pairs of one item depend on each other, so the
+interval is Wilson's for J (1 - J) / v pairs, v = sum (m h - J m u)^2 / (sum m u)^2. For one class u is at
+most 1.
 """
 
 from collections import Counter, defaultdict
@@ -94,15 +102,20 @@ def _calibration(verdicts: Verdicts) -> tuple[np.ndarray, np.ndarray, float]:
     rows = np.concatenate([_rows(verdicts.sure, check), _rows(verdicts.sure_before[known], check[known])])
     right = np.concatenate([verdicts.right, verdicts.right_before[known]]).astype(np.float64)
     weights = np.concatenate([np.where(known, 0.5, 1.0) * weights, 0.5 * weights[known]])
-    return *_fit(rows, right, weights), float(weights.sum())
+    prior = np.array([0.0, 1.0, 0.0]), np.array([LEVEL**-2, SLOPE**-2, DRAWN**-2])
+    return *logistic(rows, right, weights, *prior), float(weights.sum())
 
 
-def _fit(rows: np.ndarray, right: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most probable coefficients (3,) and their covariance (3, 3), by Newton's method.
+def logistic(
+    rows: np.ndarray, right: np.ndarray, weights: np.ndarray, center: np.ndarray, precisions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the most probable coefficients (m,) and their covariance (m, m), by Newton's method.
 
     A step is halved until the loss falls: full steps diverge if a model is very sure and often wrong.
+
+    center, precisions : of the prior of each coefficient (m,)
     """
-    center, precision = np.array([0.0, 1.0, 0.0]), np.diag([LEVEL**-2, SLOPE**-2, DRAWN**-2])
+    precision = np.diag(precisions)
 
     def loss(theta: np.ndarray) -> float:
         z, off = rows @ theta, theta - center
@@ -152,6 +165,67 @@ def confusion(truth: np.ndarray, guess: np.ndarray) -> list[dict[str, int]]:
     """Return the count of each pair of true and guessed class; pairs that never occur are omitted."""
     counts = Counter(zip(truth.tolist(), guess.tolist(), strict=True))
     return [{"true": t, "guess": g, "count": counts[t, g]} for t, g in sorted(counts)]
+
+
+def set_figures(
+    truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, classes: Sequence[int]
+) -> dict[str, Any]:
+    """Return F1 over all pairs (micro), the mean F1 of classes (macro), exact match, and figures by class.
+
+    truth : (n, k) of 1, 0 and nan; guess : (n, k) whether each class is predicted
+    """
+    known = ~np.isnan(truth)
+    there, said = (truth == 1.0) & known, guess & known
+    rows = [_of_class(c, there[:, j], said[:, j], known[:, j], weights) for j, c in enumerate(classes)]
+    each = [row["f1"]["estimate"] for row in rows if row["f1"] is not None]
+    whole = known.all(axis=1)
+    right = (there == said).all(axis=1)
+    return {
+        "micro": f1(there, said, weights) if len(truth) >= FEWEST else None,
+        "macro": {"estimate": float(np.mean(each)), "classes": len(each)} if each else None,
+        "exact": _exact(right[whole], weights[whole]),
+        "classes": rows,
+        "confusion": [],
+    }
+
+
+def f1(there: np.ndarray, said: np.ndarray, weights: np.ndarray) -> dict[str, float] | None:
+    """Return F1 over pairs (n, k) of items and classes with its interval; None if there are no pairs."""
+    hits = weights * (there & said).sum(axis=1)
+    pairs = weights * (there | said).sum(axis=1)
+    total = float(pairs.sum())
+    if not total:
+        return None
+    j = float(hits.sum()) / total
+    v = float(np.sum((hits - j * pairs) ** 2)) / total**2
+    n = np.count_nonzero(pairs)
+    of = wilson(j, min(j * (1.0 - j) / v, total) if v > 0.0 and 0.0 < j < 1.0 else float(n))
+    return {name: 2.0 * value / (1.0 + value) for name, value in of._asdict().items()}
+
+
+def _of_class(
+    number: int, there: np.ndarray, said: np.ndarray, known: np.ndarray, weights: np.ndarray
+) -> dict[str, Any]:
+    """Return the figures of one class, from the items with an answer for it."""
+    there, said, weights = there[known], said[known], weights[known]
+    either = int(np.count_nonzero(there | said))
+    return {
+        "class": number,
+        "predicted": int(said.sum()),
+        "precision": share(there, said, weights),
+        "true": int(there.sum()),
+        "recall": share(said, there, weights),
+        "true_or_predicted": either,
+        "f1": f1(there[:, None], said[:, None], weights) if either >= FEWEST_OF_CLASS else None,
+    }
+
+
+def _exact(right: np.ndarray, weights: np.ndarray) -> dict[str, float] | None:
+    """Return the share of items whose classes are all correct."""
+    if len(right) < FEWEST:
+        return None
+    n = float(weights.sum() ** 2 / (weights @ weights))
+    return wilson(float(weights @ right / weights.sum()), n)._asdict()
 
 
 def share(hit: np.ndarray, among: np.ndarray, weights: np.ndarray) -> dict[str, float] | None:

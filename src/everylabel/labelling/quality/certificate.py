@@ -122,7 +122,7 @@ def certify(
 
 def standing(state: State) -> Certificate | None:
     """Return the progress of confirming the model's proposals; None if no confirmation is running."""
-    if state.promise is None or state.promise.rate is None or state.promise.kept:
+    if not state.confirms or state.promise is None or state.promise.rate is None:
         return None
     where = [level for _, _, level in state.proposals.values()]
     found = (is_wrong(state, item, said) for item, (said, _, _) in state.proposals.items())

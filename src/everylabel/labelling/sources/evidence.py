@@ -25,6 +25,7 @@ import numpy as np
 from everylabel.core import Posterior
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.labelling.model.training import in_order
+from everylabel.labelling.quality.accuracy import logistic
 from everylabel.labelling.sources.reliability import (
     CHOSEN,
     USELESS,
@@ -142,12 +143,6 @@ def _by_score(one: Suggestions, labels: Mapping[int, int]) -> np.ndarray:
     size = (size - size.mean()) / max(float(size.std()), 1e-9)
     known = np.flatnonzero(np.isin(one.items, list(labels)))
     right = np.array([labels[int(i)] == c for i, c in zip(one.items[known], one.classes[known], strict=True)])
-    level = slope = 0.0
-    for _ in range(20):  # Newton's method for level and slope
-        p = 1.0 / (1.0 + np.exp(-(level + slope * size[known])))
-        bend = p * (1.0 - p)
-        rows = np.column_stack([np.ones(len(known)), size[known]])
-        hessian = (rows.T * bend) @ rows + np.diag([0.1, SLOPE**-2])
-        pull = rows.T @ (right - p) - np.array([0.1 * level, slope * SLOPE**-2])
-        level, slope = np.array([level, slope]) + np.linalg.solve(hessian, pull)
+    rows, prior = np.column_stack([np.ones(len(known)), size[known]]), np.array([0.1, SLOPE**-2])
+    (_, slope), _ = logistic(rows, right.astype(float), np.ones(len(known)), np.zeros(2), prior)
     return np.asarray(slope * size)

@@ -28,7 +28,7 @@ from everylabel.core import Posterior, fit_map, laplace
 from everylabel.core.arrays import softmax
 from everylabel.core.updates.partial import note_shares
 from everylabel.labelling.model.training import RuledOut, in_order
-from everylabel.labelling.sources.evidence import Evidence, evidence_of, measure, weigh
+from everylabel.labelling.sources.evidence import evidence_of, measure
 from everylabel.labelling.sources.reliability import Confusion
 from everylabel.labelling.state.types import Suggestions
 from everylabel.models.names import NameRows
@@ -77,7 +77,7 @@ def teach(
     """
     k = max(1, n_classes)
     confusions = {one.source: measure(one, labels, k, drawn) for one in sources}
-    x, y, weights = _rows(features, labels, names)
+    x, y, weights = rows_of(features, labels, names)
     precision = suited_precision(k)
     mean = np.zeros((features.shape[1] + 1, k))
     if len(y):
@@ -107,7 +107,7 @@ def posterior_of(
     take no longer than without suggestions. (Exact updates with the suggestions as a linear term took two to
     seven times as long, and were no better after 20 labels on three sets.)
     """
-    x, y, weights = _rows(features, labels, names)
+    x, y, weights = rows_of(features, labels, names)
     precision = suited_precision(taught.mean.shape[1])
     posterior = laplace(taught.mean, x, prior_precision=precision, weights=weights, labels=y)
     if taught.targets is None:
@@ -117,29 +117,6 @@ def posterior_of(
     rows, every = np.concatenate([x, more]), np.concatenate([weights, light])
     whole = laplace(taught.mean, rows, prior_precision=precision, weights=every, keep_data=False)
     return note_shares(whole.replace(data=posterior.data), more, probs, light)
-
-
-def train_with_suggestions(
-    features: "np.ndarray | Scaled",
-    labels: Mapping[int, int],
-    none: Sequence[int],
-    sources: Sequence[Suggestions],
-    n_classes: int,
-    names: NameRows | None = None,
-    *,
-    drawn: Mapping[int, float] | None = None,
-    ruled_out: RuledOut = MappingProxyType({}),
-) -> tuple[Posterior, Evidence | None]:
-    """Return the posterior over the classes only, as `train_with_none` does, and the sources' evidence."""
-    k = n_classes + bool(none)
-    all_labels = {**labels, **dict.fromkeys(none, n_classes)}
-    taught = teach(features, all_labels, sources, k, names=names, drawn=drawn, ruled_out=ruled_out)
-    whole = posterior_of(taught, features, all_labels, names)
-    evidence = weigh(whole, all_labels, taught.heard, taught.confusions, k, drawn)
-    x, y, weights = _rows(features, labels, names)
-    mean = taught.mean[:, :n_classes]
-    posterior = laplace(mean, x, prior_precision=suited_precision(k), weights=weights, labels=y)
-    return posterior, None if evidence is None else evidence._replace(logs=evidence.logs[:, :n_classes])
 
 
 def rest_of(
@@ -162,7 +139,7 @@ def rest_of(
     return items, said
 
 
-def _rows(
+def rows_of(
     features: "np.ndarray | Scaled", labels: Mapping[int, int], names: NameRows | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return features, columns and weights of people's labels and class names together."""

@@ -19,7 +19,6 @@ from everylabel.labelling.state.types import (
     Entry,
     Lease,
     Suggestion,
-    Tally,
     Value,
     classes_of,
     is_tied,
@@ -27,8 +26,7 @@ from everylabel.labelling.state.types import (
     votes,
 )
 from everylabel.log import events
-from everylabel.log.events import Event
-from everylabel.log.integrity import GARBLED, Damaged
+from everylabel.log.events import GARBLED, Damaged, Event
 
 
 def vote(state: State, item: int, answers: list[Answer] | None = None) -> None:
@@ -132,11 +130,7 @@ def _apply_to_item(state: State, event: Event) -> int | None:
             return None
     elif isinstance(body, events.Undo) and body.saved in state.history:
         item = state.history[body.saved].item
-    before = _tally_of(state, item)
     _apply(body, state, event, -1 if item is None else item)
-    after = _tally_of(state, item)
-    if before != after:
-        state.tally = Tally(*(t - b + a for t, b, a in zip(state.tally, before, after, strict=True)))
     return item
 
 
@@ -179,7 +173,6 @@ def _(body: events.Settings, state: State, event: Event, item: int) -> None:
         state.converted = state.book.present if state.multi_label else ()
         for answered in list(state.by_item):
             vote(state, answered)
-        _count_all(state)
 
 
 @_apply.register
@@ -385,7 +378,6 @@ def _set_classes(state: State, book: ClassBook) -> None:
     for item, entries in state.by_item.items():
         if any(not moved.isdisjoint(mentioned(state, e.body)) for e in entries):
             vote(state, item)
-    _count_all(state)
 
 
 def mentioned(state: State, body: events.Answered) -> list[int]:
@@ -401,12 +393,6 @@ def _guessed(body: events.Guessed) -> int | tuple[int, ...] | None:
     if isinstance(body, events.MultiLabel):
         return None if body.guesses is None else tuple(body.guesses)
     return body.guess
-
-
-def _count_all(state: State) -> None:
-    """Recount all items."""
-    items = {*state.answers, *state.checked, *state.finished, *state.skipped, *state.test}
-    state.tally = Tally(*map(sum, zip(Tally(), *(_tally_of(state, item) for item in items), strict=True)))
 
 
 def _release(state: State, person: str, item: int) -> None:
@@ -428,18 +414,3 @@ def _record(state: State, body: events.Answered, event: Event, item: int) -> Non
     state.history[event.seq] = entry
     entries.append(entry)
     state.undoable.setdefault(event.person, []).append(event.seq)
-
-
-def _tally_of(state: State, item: int | None) -> Tally:
-    """Return one item's contribution to the counts."""
-    if item is None:
-        return Tally()
-    answered, labelled, checked = item in state.answers, item in state.labels, item in state.checked
-    checks = (state.checks.get(entry.seq) for entry in state.by_item.get(item, ())) if labelled else ()
-    return Tally(
-        checks=sum(check is not None and check.among is None for check in checks),
-        unanswered=int(checked and not labelled and item not in state.holder and not state.lost(item)),
-        by_model=int(state.by_model(item) is not None and not answered),
-        skipped=int(item in state.skipped and not answered),
-        tested=int(answered and item in state.test),
-    )

@@ -37,7 +37,6 @@ from everylabel.labelling.state.types import (
     Refused,
     Suggestion,
     Suggestions,
-    Tally,
     Value,
     bulk_of,
 )
@@ -95,7 +94,6 @@ class State:
     suggestions: dict[str, dict[str, Suggestion]] = field(default_factory=dict)  # source -> item
     suggested_at: int = 0  # number of the last event with suggestions
     hidden_columns: list[str] = field(default_factory=list)  # columns of the source that hold suggestions
-    tally: Tally = field(default_factory=Tally)
     n_changes: int = 0  # number of label changes so far
     n_answers: int = 0
     by_person: Counter[str] = field(default_factory=Counter)  # number of answers
@@ -147,6 +145,17 @@ class State:
         """Return the label of an auto-labelled item, mapped to the current classes; None if it has none."""
         said = self.finished.get(item)
         return None if said is None else self.now(said)
+
+    @property
+    def confirms(self) -> bool:
+        """Whether people confirm labels that the model proposes."""
+        return self.promise is not None and self.promise.rate is not None and not self.promise.kept
+
+    def labelled_by_model(self) -> list[int]:
+        """Return the auto-labelled items whose classes remain."""
+        if not self.book.removed:
+            return list(self.finished)
+        return [item for item in self.finished if self.by_model(item) is not None]
 
     def now(self, value: Value) -> Value | None:
         """Return a label mapped to the current classes; None if none of its classes remain."""
@@ -300,6 +309,11 @@ class State:
     def label_of(self, item: int) -> Value | None:
         """Return the label of an item, including test items."""
         return self.labels.get(item, self.test_labels.get(item))
+
+    def unanswered_checks(self) -> int:
+        """Return how many items were leased as random checks and have no label, though nobody has them."""
+        missing = (i for i in self.checked if i not in self.labels and i not in self.holder)
+        return sum(not self.lost(item) for item in missing)
 
     def standing_checks(self) -> list[Check]:
         """Return the random checks whose item has a label now."""

@@ -439,16 +439,6 @@ class Drawn(NamedTuple):
 AMONG_ALL = Drawn()
 
 
-class Tally(NamedTuple):
-    """Counts of items, kept up to date by the reducer so that a reply does not scan all items."""
-
-    checks: int = 0  # standing random checks drawn among all free items
-    unanswered: int = 0  # items leased as checks and not labelled
-    by_model: int = 0  # auto-labelled items without an answer
-    skipped: int = 0  # skipped items without an answer
-    tested: int = 0  # test items with an answer
-
-
 class ClassChange(NamedTuple):
     """A change of classes by a person, and the classes before it."""
 

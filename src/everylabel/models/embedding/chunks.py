@@ -11,8 +11,8 @@ import numpy as np
 from everylabel.core.errors import EverylabelError
 from everylabel.data import Items
 from everylabel.data.cells import is_missing
+from everylabel.data.items import Options
 from everylabel.data.media import SUFFIXES, are_paths, image_bytes, is_image
-from everylabel.data.options import Options
 from everylabel.data.read import read_rows
 from everylabel.data.readers.memory import as_pandas, frame_of, is_pandas
 from everylabel.data.readers.table import SUFFIXES as SUFFIXES_OF_TABLES

@@ -208,3 +208,22 @@ def shared_cov(posterior: Posterior) -> np.ndarray:
     if posterior.likelihood == "full":
         return np.einsum("cicj->ij", cov.reshape(k, len(cov) // k, k, len(cov) // k)) / k
     return cov
+
+
+def candidates(
+    pool: PoolView,
+    idx: np.ndarray,
+    n: int,
+    rng: np.random.Generator,
+    score: Callable[[PoolView, np.ndarray], np.ndarray] | None = None,
+) -> np.ndarray:
+    """Return positions in idx of instances to try: all, or n, half by smallest margin and half at random.
+
+    score : the half with the highest scores instead
+    """
+    if len(idx) <= n:
+        return np.arange(len(idx))
+    narrow = pool.smallest_margins(idx, n // 2) if score is None else best(score(pool, idx), n // 2)
+    others = rng.choice(len(idx) - len(narrow), n - n // 2, replace=False)  # positions among the others
+    skipped = np.sort(narrow) - np.arange(len(narrow))
+    return np.r_[narrow, others + np.searchsorted(skipped, others, side="right")]

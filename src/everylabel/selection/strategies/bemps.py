@@ -15,7 +15,8 @@ from everylabel.core.arrays import CHUNK
 from everylabel.core.checks import check_choice, check_count, check_positions
 from everylabel.selection.pool import PoolView
 from everylabel.selection.pool.sparse import all_but
-from everylabel.selection.sampling import Members, candidates
+from everylabel.selection.pool.view import candidates
+from everylabel.selection.sampling import Members
 
 
 def bemps(

@@ -23,8 +23,7 @@ import numpy as np
 from everylabel.core.arrays import softmax
 from everylabel.core.checks import check_count
 from everylabel.selection.pool import PoolView, Where
-from everylabel.selection.pool.view import shared_cov
-from everylabel.selection.sampling import candidates
+from everylabel.selection.pool.view import candidates, shared_cov
 from everylabel.selection.strategies.multi_label import class_wise
 
 QUANTILE = 0.25  # quantile of squared distances to the nearest known instance

@@ -14,7 +14,7 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.selection.lookahead.expected import RISKS, expected_risk
 from everylabel.selection.pool import PoolView
-from everylabel.selection.sampling import candidates
+from everylabel.selection.pool.view import candidates
 
 
 def lookahead(

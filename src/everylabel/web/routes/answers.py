@@ -1,41 +1,290 @@
-"""Endpoints that change a project: answers, classes, settings, auto-labels, sent items; and presence."""
+"""Endpoints that change a project: answers, classes, settings, auto-labels, sent items; and presence.
 
+Their request bodies come first.
+"""
+
+import unicodedata
 from asyncio import to_thread, wrap_future
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-
-from everylabel.data.items import Sent
-from everylabel.labelling.auto_label import Finishing
-from everylabel.labelling.presence import Presence, Tab
-from everylabel.labelling.service import Service, label_many, suggest
-from everylabel.labelling.views import Views
-from everylabel.web.arrivals import Arrivals
-from everylabel.web.bodies import (
-    ChangeBody,
-    ClassBody,
-    FinishBody,
-    HereBody,
-    ItemBody,
-    LabelBody,
-    LeaveBody,
-    ManyBody,
-    NextBody,
-    OrderBody,
-    PersonBody,
-    RemoveBody,
-    SentBody,
-    SetBody,
-    SettingsBody,
-    SuggestionsBody,
-    UndoBody,
-    UndoClassesBody,
-    WishBody,
-    problems,
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
 )
 
+from everylabel.data.items import LONGEST_ID, Sent
+from everylabel.labelling.auto_label import Finishing
+from everylabel.labelling.presence import Presence, Tab
+from everylabel.labelling.service import Said, Service, label_many, suggest
+from everylabel.labelling.state.types import most_probable
+from everylabel.labelling.views import Views
+from everylabel.projects.log import IMPORTER
+from everylabel.projects.options import LONGEST_PERSON, MOST_CHECKS
+from everylabel.web.arrivals import Arrivals
+from everylabel.web.errors import problems
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
+Name = Annotated[str, StringConstraints(max_length=1000)]
+FieldValue = (
+    bool
+    | Annotated[int, Field(ge=-(2**53), le=2**53)]
+    | Annotated[float, Field(allow_inf_nan=False)]
+    | Annotated[str, StringConstraints(max_length=2000)]
+    | None
+)
 Rate = Annotated[float, Query(ge=0.001, le=0.5)]
 Confidence = Annotated[float, Query(ge=0.5, le=0.999)]
+
+
+def _no_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("expected a whole number, not true or false")
+    return value
+
+
+def no_control(value: str) -> str:
+    """Refuse control characters: nobody can read them, and some databases cannot store NUL."""
+    if any(unicodedata.category(each) == "Cc" for each in value):
+        raise ValueError("expected no control characters")
+    return value
+
+
+def _composed(value: str) -> str:
+    """Return a text in NFC, so that composed and decomposed accents give the same name."""
+    return unicodedata.normalize("NFC", value)
+
+
+def _no_importer(value: str) -> str:
+    """Refuse the name reserved for labels of the source: a person's votes would count as the source's."""
+    if unicodedata.normalize("NFKC", value).casefold() == IMPORTER:
+        raise ValueError(f"{value!r} is the name of imported labels; expected another name")
+    return value
+
+
+def _no_annotation(value: str) -> str:
+    """Refuse keys of the form reserved for Label Studio annotations."""
+    if value.partition(" ")[0] == "annotation":
+        raise ValueError("keys that begin with 'annotation' are taken; expected another")
+    return value
+
+
+def _no_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("expected a text that is not empty")
+    return value
+
+
+Person = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_PERSON),
+    AfterValidator(no_control),
+    AfterValidator(_composed),
+    AfterValidator(_no_importer),
+]
+Anybody = Annotated[  # "" means everybody
+    str, StringConstraints(max_length=LONGEST_PERSON), AfterValidator(no_control), AfterValidator(_composed)
+]
+Handle = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(no_control)]
+Key = Annotated[Handle, AfterValidator(_no_annotation)] | None
+Whole = Annotated[int, BeforeValidator(_no_bool)]  # accepts JSON's 3.0, refuses true
+Number = Annotated[Whole, Field(ge=0, le=2**31)]
+FieldName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(no_control)]
+
+
+class PersonBody(BaseModel):
+    """The person who sends the request."""
+
+    model_config = ConfigDict(extra="forbid")
+    person: Person = "me"
+
+
+class NextBody(PersonBody):
+    """`questions`: whether the person answers one class at a time by yes or no; unchanged unless given."""
+
+    questions: bool | None = None
+
+
+class ItemBody(PersonBody):
+    """An answer about an item; a request sent twice with the same `key` counts once."""
+
+    item: Id
+    key: Key = None
+
+
+class LabelBody(ItemBody):
+    """A class by its number or its name."""
+
+    class_: Number | Name = Field(alias="class")
+
+
+class SetBody(ItemBody):
+    """Present and absent classes of an item in a multi-label project; absent defaults to all others."""
+
+    present: Annotated[list[Number | Name], Field(max_length=1000)]
+    absent: Annotated[list[Number | Name], Field(max_length=1000)] | None = None
+
+
+class ShownBody(BaseModel):
+    """Items to show in a list."""
+
+    model_config = ConfigDict(extra="forbid")
+    items: Annotated[list[Id], Field(min_length=1, max_length=500)]
+
+
+class SentItem(BaseModel):
+    """A text to label, with columns beside it; without an id, its content identifies it."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: Annotated[str, StringConstraints(max_length=100_000), AfterValidator(_no_blank)]
+    id: Annotated[Id, AfterValidator(no_control)] | None = None
+    fields: Annotated[dict[FieldName, FieldValue], Field(max_length=50)] = {}
+
+
+class SentBody(BaseModel):
+    """Texts to label; a text sent twice counts once."""
+
+    model_config = ConfigDict(extra="forbid")
+    items: Annotated[list[SentItem], Field(min_length=1, max_length=500)]
+
+
+class ManyBody(PersonBody):
+    """One class for several items."""
+
+    items: Annotated[list[Id], Field(min_length=1, max_length=500)]
+    class_: Number | Name = Field(alias="class")
+    remove: bool = False  # multi-label: remove the class from the items instead
+    key: Key = None
+
+
+class SuggestedItem(BaseModel):
+    """A class that a source suggests for an item, with an optional score."""
+
+    model_config = ConfigDict(extra="forbid")
+    item: Id
+    class_: Number | Name | None = Field(None, alias="class")
+    score: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    probabilities: (
+        Annotated[dict[Name, Annotated[float, Field(ge=0.0, le=1.0)]], Field(min_length=1, max_length=1000)]
+        | None
+    ) = Field(None, description="in place of `class` and `score`: a probability for each class")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "SuggestedItem":
+        if (self.class_ is None) == (self.probabilities is None):
+            raise ValueError("expected either `class` or `probabilities`")
+        if self.probabilities is not None and not any(self.probabilities.values()):
+            raise ValueError("`probabilities` are all 0; expected at least one above 0")
+        return self
+
+    @property
+    def said(self) -> Said:
+        """Return item, class, score and probabilities."""
+        if self.class_ is not None:
+            return Said(self.item, self.class_, self.score)
+        assert self.probabilities is not None
+        return Said(self.item, *most_probable(self.probabilities), self.probabilities)
+
+
+class SuggestionsBody(PersonBody):
+    """Suggestions of one source that is not fully trusted; for each item the latest counts."""
+
+    source: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_PERSON),
+        AfterValidator(no_control),
+        AfterValidator(_composed),
+    ]
+    suggestions: Annotated[list[SuggestedItem], Field(min_length=1, max_length=5000)]
+    add_classes: bool = Field(False, description="add classes that the project does not have")
+
+
+class FinishBody(PersonBody):
+    """The largest acceptable error rate of the model's labels, and the confidence level."""
+
+    rate: Annotated[float, Field(ge=0.001, le=0.5)] = 0.05
+    confidence: Annotated[float, Field(ge=0.5, le=0.999)] = 0.95
+
+
+class UndoBody(PersonBody):
+    """An undo; `saved` names the event to undo, and any other is refused."""
+
+    saved: Number | None = None
+    key: Key = None
+
+
+class ClassBody(PersonBody):
+    """A class to add; `sure` accepts a name that is very similar to an existing one."""
+
+    name: Name
+    key: Key = None
+    sure: bool = False
+
+
+class ChangeBody(PersonBody):
+    """A class's new name, description, shortcut key or colour; "" removes one of the last three."""
+
+    name: Name | None = None
+    description: Annotated[str, StringConstraints(max_length=1000), AfterValidator(no_control)] | None = None
+    own_key: Annotated[str, StringConstraints(pattern=r"^[0-9a-z]?$")] | None = None
+    colour: Annotated[str, StringConstraints(pattern=r"^(#[0-9a-f]{6})?$")] | None = None
+    sure: bool = False
+
+
+class RemoveBody(PersonBody):
+    """The class that receives the removed class's labels; None leaves their items unlabelled."""
+
+    into: Number | None = None
+
+
+class OrderBody(PersonBody):
+    """All class numbers in the order to show."""
+
+    order: Annotated[list[Number], Field(max_length=10_000)]
+
+
+class UndoClassesBody(PersonBody):
+    """The number of the class change to undo."""
+
+    saved: Number
+
+
+class HereBody(PersonBody):
+    """An open page: random ids of the browser and of the tab."""
+
+    browser: Handle
+    tab: Handle
+    named: bool = True  # the person has entered this name
+    known: bool = False  # this browser has labelled here before without a name
+
+
+class LeaveBody(BaseModel):
+    """A closed page."""
+
+    model_config = ConfigDict(extra="forbid")
+    tab: Handle
+
+
+class WishBody(PersonBody):
+    """A class to check more often, and the number of checks."""
+
+    class_: Number = Field(alias="class")
+    checks: Annotated[Whole, Field(ge=0, le=1000)] = 10
+    key: Key = None
+
+
+class SettingsBody(PersonBody):
+    """The settings to change; None leaves one as it is."""
+
+    strategy: Annotated[str, StringConstraints(max_length=64)] | None = None
+    check_every: Annotated[Whole, Field(ge=0, le=MOST_CHECKS)] | None = None
+    names: bool | None = None
+    network: Literal["auto", "on", "frozen"] | None = None
 
 
 def answers(service: Service) -> APIRouter:
@@ -196,26 +445,26 @@ def people(presence: Presence, asks: bool) -> APIRouter:
 
 def finishing(views: Views) -> APIRouter:
     """Return the endpoints for finishing the project with the model's labels."""
-    router, asked = APIRouter(prefix="/api/finish"), Finishing(views)
+    router = APIRouter(prefix="/api/finish")
 
     @router.get("", responses=problems())
     async def preview(rate: Rate = 0.05, confidence: Confidence = 0.95) -> dict[str, Any]:
         """Return how many items the model would label, and how many confirmations that requires."""
-        return await wrap_future(asked.preview(rate, confidence))
+        return await wrap_future(Finishing(views).preview(rate, confidence))
 
     @router.post("/start", responses=problems(409))
     async def start(body: FinishBody) -> dict[str, Any]:
         """Start confirmations: people check items drawn at random from those that the model would label."""
-        return await wrap_future(asked.start(body.person, body.rate, body.confidence))
+        return await wrap_future(Finishing(views).start(body.person, body.rate, body.confidence))
 
     @router.post("", responses=problems(409))
     async def finish(body: PersonBody) -> dict[str, Any]:
         """Label the largest set of items that the confirmations certify with the model's classes."""
-        return await wrap_future(asked.finish(body.person))
+        return await wrap_future(Finishing(views).finish(body.person))
 
     @router.post("/undo", responses=problems())
     async def take_back(body: PersonBody) -> dict[str, Any]:
         """Remove all labels given by the model, and end the confirmations."""
-        return await wrap_future(asked.take_back(body.person))
+        return await wrap_future(Finishing(views).take_back(body.person))
 
     return router
