@@ -33,7 +33,7 @@ def main(out: Path) -> None:
 
 
 def make_texts(to: Path) -> None:
-    """One person and a colleague label texts; every kind of event of 0.1, and every answer taken back."""
+    """Two people label texts: every kind of event of 0.1, and every answer undone."""
     source, truth = to / "project" / "texts.csv", dict[str, str]()
     source.parent.mkdir(parents=True)
     with source.open("w", newline="") as file:
@@ -75,7 +75,7 @@ def make_texts(to: Path) -> None:
 
 
 def make_arrays(to: Path) -> None:
-    """Three people answer the same rows of numbers, and do not agree; the log is started twice."""
+    """Three people answer the same rows of numbers and disagree; the server starts twice."""
     rng = np.random.default_rng(2)
     kinds, rows = ["left", "middle", "right"], 36
     classes = rng.integers(3, size=rows)

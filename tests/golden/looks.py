@@ -24,7 +24,7 @@ IMPORTER = "import"
 
 
 def results(name: str, place: Path) -> dict[str, Any]:
-    """Return all that is expected of a golden project."""
+    """Return all results of a golden project."""
     source = copied(name, place)
     found: dict[str, Any] = {"exports": exports(source, place)}
     with opened(source) as client:
@@ -46,7 +46,7 @@ def requests(name: str) -> list[dict[str, Any]]:
 
 
 def state(client: Any) -> dict[str, Any]:
-    """Return all that can be seen over HTTP, once the model was looked at."""
+    """Return everything visible over HTTP, once the model's accuracy is estimated."""
     figures = _assessed(client)
     session, classes = _get(client, "session"), _get(client, "classes")
     people, predictions = _people(client), _get(client, "predictions")
@@ -73,7 +73,7 @@ def state(client: Any) -> dict[str, Any]:
 
 
 def comparable(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a state without what later versions say by intention otherwise, or say in addition.
+    """Return a state without values that later versions changed or added on purpose.
 
     Suspect labels replace doubted ones; the gain is that of the expected accuracy; predictions share out what
     is of no class; labels of several classes and review have fields of their own.
@@ -107,7 +107,7 @@ def exports(source: Path, place: Path) -> dict[str, Any]:
 
 
 def undone(client: Any, person: str) -> list[dict[str, Any]]:
-    """Have a person take all their answers back; return what each time happened to which item.
+    """Undo all answers of a person; return the effect and the item of each undo.
 
     Another copy of the project for each person: items that the model has chosen for one would be in the way.
     """
@@ -135,7 +135,7 @@ def undone(client: Any, person: str) -> list[dict[str, Any]]:
 
 
 def repeated(client: Any, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Send requests again that have come before; return the replies. Nothing else may have happened."""
+    """Repeat earlier requests; return the replies. Nothing else may change."""
     before = answers(client)
     found = []
     for one in sent:
@@ -150,7 +150,7 @@ def repeated(client: Any, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def answers(client: Any) -> dict[str, Any]:
-    """Return what people have said, and nothing of the model."""
+    """Return people's answers, without the model's results."""
     _assessed(client)
     return {
         "history": _get(client, "history", limit=500)["events"],
@@ -177,7 +177,7 @@ def _get(client: Any, path: str, **query: Any) -> Any:
 
 
 def _people(client: Any) -> list[str]:
-    """Return who labels here; nobody may ask as the one who imports."""
+    """Return the people who label; the name of imports is not allowed."""
     return [one["name"] for one in _get(client, "progress")["people"] if one["name"] != IMPORTER]
 
 
@@ -192,7 +192,7 @@ def _progress(client: Any) -> dict[str, Any]:
 
 
 def _counts(client: Any) -> dict[str, Any]:
-    """Return how many answers and labels there are, by class and person."""
+    """Return the numbers of answers and labels by class and person."""
     found = _get(client, "progress")
     counts = {
         name: found[name] for name in ("items", "labelled", "answers", "cannot_tell", "skipped", "disputed")
@@ -209,13 +209,13 @@ def _saved(client: Any, person: str) -> dict[str, bool]:
 
 
 def _said(client: Any, item: str) -> Any:
-    """Return what people say of an item; None of a row that is gone."""
+    """Return people's answers to an item; None for a missing row."""
     reply = client.get(f"/api/items/{item}")
     return {name: reply.json()[name] for name in ("label", "answers")} if reply.status_code == 200 else None
 
 
 def _queues(client: Any, classes: list[int], item: str) -> dict[str, Any]:
-    """Return all queues: an item's score where it was ranked by one, the order where it was not."""
+    """Return all queues: items with their scores, or in order if they have none."""
     found: dict[str, Any] = {}
     for about in _get(client, "queues")["queues"]:
         name, asked = about["name"], list[dict[str, Any]]()
@@ -241,7 +241,7 @@ def _number(cell: str) -> Any:
 
 
 def differences(found: Any, expected: Any, where: str = "") -> list[str]:
-    """Return where two values differ; numbers with a fraction may, by TOLERANCE."""
+    """Return the differences of two values; decimals may differ by TOLERANCE."""
     if isinstance(found, dict) and isinstance(expected, dict):
         keys = {*found, *expected}
         missing = [f"{where}/{key}: {'missing' if key in expected else 'unexpected'}" for key in sorted(keys)

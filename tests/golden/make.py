@@ -1,4 +1,4 @@
-"""Make the golden projects, and the results that are expected of them.
+"""Make the golden projects and their expected results.
 
     python -m tests.golden.make logs FIRST SECOND    write the projects; checkouts of 0.1 (commit 1d83236) and
                                                      0.2 (commit 288075a)
@@ -24,7 +24,7 @@ WITH_DATABASE = ("first", "page")  # the others are kept as lines only
 
 
 def logs(**checkouts: Path) -> None:
-    """Make all projects in a folder of their own, and copy them here."""
+    """Make all projects in a temporary folder, and copy them here."""
     with tempfile.TemporaryDirectory() as made:
         for script, checkout in checkouts.items():
             path = os.pathsep.join([str(checkout.absolute() / "src"), str(HERE.parents[1])])
@@ -53,7 +53,7 @@ def take(made: Path) -> None:
 
 
 def expected() -> None:
-    """Write what the code that is here makes of each project."""
+    """Write the results of the current code for each project."""
     for name in PROJECTS:
         with tempfile.TemporaryDirectory() as place:
             found = results(name, Path(place))

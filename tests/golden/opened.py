@@ -1,4 +1,4 @@
-"""The only file through which the golden tests reach the code under test.
+"""The only file by which the golden tests use the code under test.
 
 Surfaces in use: `open_project` and `opened_server` (the application that `everylabel label` serves), the HTTP
 API, and the command `everylabel export`. If one of them moves, adapt this file; the golden logs and expected

@@ -1,4 +1,4 @@
-"""Texts, simulated people and a clock to make golden projects with; imports no version of everylabel."""
+"""Texts, simulated people and a clock for golden projects; imports no version of everylabel."""
 
 import json
 import sqlite3
@@ -26,7 +26,7 @@ FILLERS = ["the", "my", "a", "is", "was", "it", "today", "again", "why"]
 
 
 def texts(n: int, seed: int) -> list[tuple[str, str]]:
-    """Return n short texts, each with the class it is of."""
+    """Return n short texts with their classes."""
     rng = np.random.default_rng(seed)
     found = []
     for i in range(n):
@@ -38,7 +38,7 @@ def texts(n: int, seed: int) -> list[tuple[str, str]]:
 
 
 class Clock:
-    """A stand-in for the module `time`: its time of day moves on with every event that is written."""
+    """A stand-in for the module `time`: its time advances with every event."""
 
     def __init__(self) -> None:
         self.now = START
@@ -58,7 +58,7 @@ class Clock:
 
 
 class People:
-    """People who label over HTTP, and mostly know the truth; notes which requests had a key."""
+    """People who label over HTTP, mostly correctly; records the requests with a key."""
 
     def __init__(
         self, client: Any, truth: Mapping[str, str], requests: list[dict[str, Any]], seed: int
@@ -67,7 +67,7 @@ class People:
         self.rng = np.random.default_rng(seed)
 
     def send(self, method: str, path: str, **body: Any) -> Any:
-        """Return the reply to a request; it must be taken."""
+        """Return the reply to a request, which must succeed."""
         if "class_" in body:
             body["class"] = body.pop("class_")
         reply = self.client.request(method, f"/api/{path}", json=body)
@@ -82,11 +82,11 @@ class People:
         return self.send("POST", path, **body)
 
     def next(self, person: str) -> str:
-        """Return the id of the item that a person has."""
+        """Return the id of a person's current item."""
         return str(self.post("next", person=person)["next"]["item"]["id"])
 
     def label(self, person: str, n: int = 1, wrong: float = 0.15, keys: str = "") -> None:
-        """Have a person label the next n items; some wrongly. `keys` begins the requests' keys."""
+        """Let a person label the next n items, some wrongly. `keys` is the prefix of the requests' keys."""
         for i in range(n):
             item = self.next(person)
             known = self.classes()
@@ -98,7 +98,7 @@ class People:
             )
 
     def until(self, person: str, reason: str) -> str:
-        """Have a person label until they have an item for this reason; return it."""
+        """Let a person label until they get an item for this reason; return it."""
         for _ in range(20):
             task = self.post("next", person=person)["next"]
             if task["reason"] == reason:
@@ -111,7 +111,7 @@ class People:
         return {one["name"]: one["id"] for one in self.client.get("/api/classes").json()["classes"]}
 
     def free(self, n: int) -> list[str]:
-        """Return the first items that nobody has answered or holds."""
+        """Return the first items that are neither answered nor leased."""
         states = ((name, self.client.get(f"/api/items/{name}").json()["state"]) for name in self.truth)
         return [name for name, state in states if state == "free"][:n]
 

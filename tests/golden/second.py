@@ -39,7 +39,7 @@ def main(out: Path) -> None:
 
 
 def _move(made: Path) -> None:
-    """Have a project's folder say that its source lies in /golden, wherever it was made."""
+    """Write /golden as the source's place into a project's folder."""
     (about,) = (made / "project").glob("*.everylabel")
     noted = options_file.remembered(about)
     source = f"/golden/{made.name}/{Path(noted.source).name}"
@@ -53,13 +53,13 @@ class Session:
         self.people, self.service = people, service
 
     def train(self) -> None:
-        """Train in the background, as it is done now and then; never at a time that depends on speed."""
+        """Run a background training, at a time that does not depend on speed."""
         refit(self.service.desk)
 
 
 @contextmanager
 def fixed() -> Iterator[None]:
-    """Have time go on with the events, ids be known, and nothing be trained but when we say so."""
+    """Make time, ids and training deterministic: training runs only on request."""
     clock = Clock()
     with (
         mock.patch("everylabel.labelling.desk.time", clock.module()),
@@ -85,7 +85,7 @@ def session(
 
 
 def make_page(to: Path) -> None:
-    """Texts that three people label on the page: all that it can do, in three starts."""
+    """Texts that three people label on the page with all its functions, in three starts."""
     source, truth, requests = to / "project" / "texts.csv", dict[str, str](), list[dict[str, Any]]()
     source.parent.mkdir(parents=True)
     rows = [[f"t{i}", text, kind if i < 3 else "", f"row {i}"] for i, (text, kind) in enumerate(texts(72, 5))]
@@ -127,7 +127,7 @@ def make_page(to: Path) -> None:
 
 
 def _page_answers(begun: Session) -> None:
-    """Every kind of answer, each taken back and given again."""
+    """Give, undo and repeat every kind of answer."""
     people = begun.people
     people.label("me", 8, keys="me-")
     begun.train()
@@ -162,7 +162,7 @@ def _page_answers(begun: Session) -> None:
 
 
 def _page_classes(begun: Session) -> None:
-    """Every change of classes, some of them taken back."""
+    """Make every change of classes, and undo some."""
     people = begun.people
     known = people.classes()
     people.post("classes", person="me", name="Trips", key="class-1")
@@ -205,7 +205,7 @@ def _undo_classes(people: People) -> None:
 
 
 def _page_people(begun: Session) -> None:
-    """A class that is tested more; people who do not agree."""
+    """Request more checks of a class; let people disagree."""
     people = begun.people
     people.post("wish", person="me", class_=people.classes()["money"], checks=3, key="wish-1")
     people.post("wish", person="me", class_=people.classes()["card"], checks=5)
@@ -222,7 +222,7 @@ def _page_people(begun: Session) -> None:
 
 
 def _page_finish(last: Session) -> None:
-    """The model finishes, is stopped, and finishes again; a person looks at a sample."""
+    """Let the model finish, stop it, and let it finish again; a person checks a sample."""
     people = last.people
     people.post("finish", person="me", rate=0.5, confidence=0.5, audit=2)
     people.post("finish/undo", person="me")
@@ -232,7 +232,7 @@ def _page_finish(last: Session) -> None:
 
 
 def make_named(to: Path) -> None:
-    """Numbers that came with names of classes as vectors, of an encoder that is not installed."""
+    """Features with vectors of class names, by an encoder that is not installed."""
     rng = np.random.default_rng(7)
     meaning = {word: rng.normal(size=8) for word in [*WORDS, "trips", "words", "about"]}
     names = list(WORDS)
@@ -275,7 +275,7 @@ def make_named(to: Path) -> None:
 
 
 def _named(begun: Session) -> None:
-    """Wait until names are taught: an encoder works beside the desk."""
+    """Wait until the class names are learned: they are embedded in the background."""
     begun.service.classes._naming.submit(lambda: None).result()
 
 
@@ -326,7 +326,7 @@ def make_studio(to: Path) -> None:
 
 
 def _again(known: Any, said: Any) -> Any:
-    """Return an annotation that the log knows as the API would tell it: nothing is new."""
+    """Return an annotation of the log in the form of the API; it is not new."""
     number, one = known
     return Annotation(number, "no such task", one.person, one.updated, ())
 

@@ -1,4 +1,4 @@
-"""Digits, which every library here is tried on."""
+"""Digits, the data of all tests in this folder."""
 
 import numpy as np
 from sklearn.datasets import load_digits

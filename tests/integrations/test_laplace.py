@@ -1,4 +1,4 @@
-"""A last-layer Laplace of laplace-torch and a posterior: there and back, with equal predictions."""
+"""Conversion between laplace-torch's last-layer Laplace and a posterior keeps predictions."""
 
 import warnings
 from typing import Any

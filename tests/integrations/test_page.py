@@ -22,7 +22,7 @@ NEEDS = {
 
 
 def sections() -> dict[str, str]:
-    """Return the code of each section; that of the page's head goes before each of them."""
+    """Return the code of each section, preceded by the code at the head of the page."""
     head, *parts = re.split(r"^##+ (.*)$", PAGE.read_text(), flags=re.MULTILINE)
     found = dict(zip(parts[::2], parts[1::2], strict=True))
     code = {
@@ -33,7 +33,7 @@ def sections() -> dict[str, str]:
 
 
 def run(section: str) -> dict[str, Any]:
-    """Run a section and return what it has named."""
+    """Run a section and return its variables."""
     scope: dict[str, Any] = {}
     exec(compile(sections()[section], f"{PAGE.name}: {section}", "exec"), scope)
     return scope

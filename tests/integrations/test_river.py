@@ -1,4 +1,4 @@
-"""The classifier for streams: River's own checks, and what it is beside the functions."""
+"""The classifier for streams: River's own checks, and comparison with the plain functions."""
 
 import pickle
 import subprocess

@@ -1,4 +1,4 @@
-"""Which exported models other processes open where everylabel is not installed, and which not."""
+"""Exported models in processes without everylabel: which open, and which do not."""
 
 import subprocess
 import sys

@@ -56,13 +56,13 @@ class Running:
             return json.loads(reply.read())
 
     def look(self, *tasks: int) -> int:
-        """Look at Label Studio until tasks that are new have joined; return how much was news."""
+        """Read Label Studio's API until new tasks have joined; return the number of changes."""
         news, desk = self.project.reconciler.look(), self.project.service.desk
         until(lambda: all(str(task) in desk.state.position for task in tasks))
         return news + self.project.reconciler.look()
 
     def told(self) -> int:
-        """Return how many events the log has that Label Studio told; others come by themselves."""
+        """Return the number of events in the log that came from Label Studio."""
         of = events.Answered | events.Undo | events.Left | events.Sent
         self.project.service.desk.read(lambda: None).result()
         return sum(isinstance(event.body, of) for event in self.project.service.desk.log.read())
@@ -97,7 +97,7 @@ def running(
     password: str | None = None,
     **options: Any,
 ) -> Iterator[Running]:
-    """Serve the stand-in's project; without `background` nothing is looked at or written unasked."""
+    """Serve the stand-in's project; without `background` it reads and writes only on request."""
     api, how = Api(studio.url, studio.token), ConnectOptions(folder=folder, **{"model": "tfidf", **options})
     with (
         connect(api, studio.number, how, lambda _: None) as project,
@@ -118,7 +118,7 @@ def running(
 
 
 def until(done: Callable[[], bool]) -> None:
-    """Wait for what another thread does, however slow the machine is; give up only if it never comes."""
+    """Wait for the result of another thread, with a time limit for slow machines."""
     end = time.monotonic() + 120
     while not done():
         assert time.monotonic() < end, "never came"

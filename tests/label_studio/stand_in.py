@@ -1,4 +1,4 @@
-"""A small Label Studio on loopback: what the backend uses of its API, and webhooks sent as it sends them."""
+"""A small Label Studio on loopback: the parts of its API that the backend uses, and its webhooks."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ TOKEN = "0123456789abcdef0123456789abcdef01234567"
 
 
 class LabelStudio:
-    """One project with tasks; what people do there is told to its webhooks, unless `telling` is off."""
+    """One project with tasks; it sends webhooks about all actions unless `telling` is off."""
 
     def __init__(self, texts: list[str], configuration: str = CONFIGURATION, number: int = 7) -> None:
         self.number, self.token = number, TOKEN
@@ -77,7 +77,7 @@ class LabelStudio:
         self.tell({"action": "TASKS_DELETED", "tasks": [{"id": number} for number in numbers]})
 
     def annotate(self, task: int, choice: str | list[str] | None, user: int = 1, **more: Any) -> int:
-        """Make an annotation as the page does; choice None is one that says nothing."""
+        """Make an annotation as the page does; choice None: without a choice."""
         number, at = next(self._ids), self.now()
         stored = {
             "id": number,
@@ -119,7 +119,7 @@ class LabelStudio:
         self.tell(self.payload(action, number))
 
     def tell(self, payload: Json) -> None:
-        """Send a webhook: once, whoever answers, as Label Studio does."""
+        """Send a webhook once, without retries, as Label Studio does."""
         if self.telling:
             for hook in self.webhooks:
                 data = json.dumps({"project": self.about(), **payload}).encode()

@@ -1,4 +1,4 @@
-"""Requests to the backend that are too large or mean nothing: real sockets, a real server."""
+"""Too large and invalid requests to the backend: real sockets, a real server."""
 
 import socket
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ CHUNKS = b"transfer-encoding: chunked\r\n"
 
 @contextmanager
 def server(largest: int) -> Iterator[int]:
-    """Yield the port of an application that reads what it is sent, up to so many bytes."""
+    """Yield the port of an application that reads requests up to a limit."""
     app = FastAPI()
 
     @app.post("/webhook")
@@ -30,7 +30,7 @@ def server(largest: int) -> Iterator[int]:
 
 
 def status(port: int, says: bytes) -> int:
-    """Return how a request is answered, which is not sent further."""
+    """Return the status of the reply to a raw request."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as made:
         made.sendall(says)
         return int(made.recv(1000).split(b" ")[1])

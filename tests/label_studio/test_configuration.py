@@ -1,4 +1,4 @@
-"""Labelling configurations: what is understood, and what is refused by a sentence."""
+"""Supported labelling configurations are read; others are refused in a sentence."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Webhooks as Label Studio sends them, against the real HTTP application: learned, re-learned, un-learned."""
+"""Label Studio's webhooks against the real HTTP application: labels are learned, changed and forgotten."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ def backend(studio: LabelStudio, tmp_path: Path) -> Iterator[Running]:
 
 
 def renewal_of(backend: Running) -> Renewal:
-    """Return one that nobody asks."""
+    """Return a renewal thread that is not started."""
     return Renewal(backend.project.api, backend.project.number, backend.project.predictions, lambda: None)
 
 

@@ -1,4 +1,4 @@
-"""Choices of which a task may have several: annotations, predictions, answers of our page, and restarts."""
+"""Multiple choices per task: annotations, predictions, answers on everylabel's page, and restarts."""
 
 from collections.abc import Iterator
 from pathlib import Path

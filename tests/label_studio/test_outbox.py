@@ -1,4 +1,4 @@
-"""Answers of our own page: annotations in Label Studio, once, whoever is killed when."""
+"""Answers on everylabel's page become annotations in Label Studio exactly once, despite kills."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tests.label_studio.stand_in import LabelStudio
 
 
 def answer(made: Running, n: int, person: str = "anna") -> list[int]:
-    """Label n tasks on our page, as it asks for them; return their numbers."""
+    """Label the next n tasks on everylabel's page; return their numbers."""
     service, studio = made.project.service, []
     reply = service.next(person).result()
     for _ in range(n):

@@ -1,4 +1,4 @@
-"""Backends that missed webhooks, were stopped or killed: afterwards equal to one that missed nothing."""
+"""Backends that missed webhooks, or were stopped or killed, end equal to one that missed nothing."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def work(studio: LabelStudio) -> None:
 
 
 def state(made: Running) -> tuple[dict[str, str], set[str], set[str], int]:
-    """Return labels, what is skipped, what has left, and how many answers stand."""
+    """Return labels, skipped and removed tasks, and the number of valid answers."""
     state = made.project.service.state
     labels = made.labels()
     names = state.ids
@@ -51,7 +51,7 @@ def state(made: Running) -> tuple[dict[str, str], set[str], set[str], int]:
 
 
 def equal_models(one: Running, other: Running) -> None:
-    """Compare what the models say once they are trained on all labels, as they are when it is quiet."""
+    """Compare the models after training on all labels, as when nobody annotates."""
     for each in (one, other):
         retrain(each.project.service.desk)
     ours, theirs = one.probabilities(), other.probabilities()

@@ -31,7 +31,7 @@ def service(
     names: ClassNames | None = None,
     **settings: Any,
 ) -> Iterator[Service]:
-    """Yield a service on a log that is made if it is not there."""
+    """Yield a service on a log, which is created if necessary."""
     store = Store(path, "test")
     if not store.read():
         bring_up_to_date(store, ids, classes=classes, settings=settings, names=names)
@@ -48,7 +48,7 @@ def truth(item: str) -> int:
 
 
 def label(made: Service, n: int, person: str = "me") -> list[str]:
-    """Label n items as a person who knows; return their ids."""
+    """Label n items with their true classes; return their ids."""
     reply, items = made.next(person).result(), []
     for _ in range(n):
         items.append(reply["next"]["item"]["id"])
@@ -57,7 +57,7 @@ def label(made: Service, n: int, person: str = "me") -> list[str]:
 
 
 def until(done: Callable[[], bool]) -> None:
-    """Wait for what another thread does, however slow the machine is; give up only if it never comes."""
+    """Wait for the result of another thread, with a time limit for slow machines."""
     end = time.monotonic() + 300
     while not done():
         assert time.monotonic() < end, "it never came"

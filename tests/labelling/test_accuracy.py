@@ -1,4 +1,4 @@
-"""The accuracy on what is left against a slow twin, and whether its interval holds the truth."""
+"""The accuracy on unlabelled items against a slow twin, and the coverage of its interval."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def test_the_interval_is_wilsons(right: int, n: int) -> None:
 
 
 def _verdicts(rng: np.random.Generator, n: int, overconfident: float) -> tuple[Verdicts, np.ndarray, float]:
-    """Return verdicts of which every fifth is drawn, largest probabilities of what is left, and the truth."""
+    """Return verdicts (every fifth of a random check), probabilities of unlabelled items, and the truth."""
     left = rng.beta(6, 1, 2000)
     drawn = np.arange(n) % 5 == 0
 

@@ -1,4 +1,4 @@
-"""Let the model finish: people confirm a random sample first, nothing is learned, one step takes it back."""
+"""Let the model finish: people confirm a random sample, the model learns nothing, one undo reverts it."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ RATE = 0.1
 
 
 def _started(made: Service) -> tuple[Finishing, dict[str, Any]]:
-    """Start confirmations after 120 labels; return the reply that hands out the first."""
+    """Start confirmations after 120 labels; return the reply with the first one."""
     label(made, 120)
     asked = Finishing(made.views)
     own = made.state.ids[made.state.leases["me"].item]
@@ -29,7 +29,7 @@ def _started(made: Service) -> tuple[Finishing, dict[str, Any]]:
 
 
 def _confirm(made: Service, reply: dict[str, Any], wrong: tuple[int, ...] = ()) -> dict[str, Any]:
-    """Answer confirmations as the model says, but for some of them, until none is handed out."""
+    """Answer confirmations with the model's classes, except for some, until none is left."""
     n = 0
     while reply["next"]["reason"] == "audit":
         assert reply["next"]["probabilities"] is None  # nobody is told what the model says

@@ -1,4 +1,4 @@
-"""One class for many: each an event of its own, all taken back by one undo, and the same after a restart."""
+"""One class for many items: separate events, one undo for all, and the same after a restart."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Certificates of the model's labels: they hold at any time, and few confirmations give one."""
+"""Certificates of the model's labels are valid at any time, and need few confirmations."""
 
 from fractions import Fraction
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from everylabel.labelling.state.types import ClassSet
 
 
 def _confirmed(wrong: np.ndarray, sure: np.ndarray, rng: np.random.Generator, rate: float, most: int):  # type: ignore[no-untyped-def]
-    """Return the set that is certified when somebody who stops as soon as any is has confirmed so many."""
+    """Return the certified set if people stop as soon as a set is certified."""
     order = rng.permutation(len(wrong))
     places = levels(sure[order].tolist())
     known: list[bool | None] = [None] * len(wrong)

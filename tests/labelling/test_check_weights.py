@@ -1,4 +1,4 @@
-"""Weights of checks when a class is tested more, against what uniform checks would have said."""
+"""Weights of checks if a class is tested more, compared with uniform checks."""
 
 import numpy as np
 import pytest

@@ -20,7 +20,7 @@ ANSWERS: list[tuple[str, Body]] = [
 
 
 def state(*said: tuple[str, Body]) -> State:
-    """Return a state of three classes, some answers (events 2 to 6), and what came then."""
+    """Return a state of three classes, some answers (events 2 to 6), and later events."""
     made = State(IDS)
     for seq, (person, body) in enumerate([("", events.Project(["a", "b", "c"], {}, 0)), *ANSWERS, *said], 1):
         apply(made, Event(seq, 0.0, person, body))

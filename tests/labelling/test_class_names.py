@@ -1,4 +1,4 @@
-"""Class names that teach: before the first label, when they change, and when they lie."""
+"""Class names as prior: before the first label, after changes, and when they mislead."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ PREPARED = prepare(TEXTS)
 
 
 def _encode(phrases: Sequence[str]) -> np.ndarray:
-    """Embed a phrase as the mean of its words: an encoder that knows words, as the texts' own does."""
+    """Embed a phrase as the mean of its words, like the encoder of the texts."""
     return np.stack([np.mean([MEANING[word] for word in phrase.split()], axis=0) for phrase in phrases])
 
 
@@ -308,7 +308,7 @@ def test_names_that_take_long_are_learned_in_the_background(
 
 def test_names_teach_a_multi_label_project_until_labels_contradict_them(tmp_path: Path) -> None:
     def ranked(made: Service) -> list[float]:
-        """Return for each class how often an item of it comes before one that is not."""
+        """Return the area under the ROC curve of each class."""
         probs = probabilities(made)
         return [
             float(np.mean(probs[c == TRUTH, c][:, None] > probs[c != TRUTH, c][None, :])) for c in range(4)

@@ -1,4 +1,4 @@
-"""Removing, merging and ordering classes on a running desk: model, exports and a replay follow."""
+"""Removing, merging and ordering classes on a running desk changes model, exports and replays."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def go_on(made: Service, n: int) -> None:
 
 
 def trained(made: Service) -> np.ndarray:
-    """Return the weights of a model that has only ever known the classes there are."""
+    """Return the weights of a model trained on the current classes only."""
     columns = list(made.state.columns)
     idx, y = zip(*sorted(made.state.labels.items()), strict=True)
     x = made.desk.features[list(idx)].astype(float)

@@ -1,4 +1,4 @@
-"""Compiling ahead takes the paths of any pool, and never stands in the way of stopping."""
+"""Compiling ahead covers the code of any pool, and does not delay a stop."""
 
 import os
 import subprocess

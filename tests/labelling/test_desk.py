@@ -1,4 +1,4 @@
-"""The desk on a log in memory: who is taken together, what is written when, and what comes next for whom."""
+"""The desk on a log in memory: grouping of requests, writes, and next items."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from tests.labelling.desks import CLASSES, FEATURES, IDS, Y, until
 
 
 class Memory:
-    """A log that is a list, with each write by itself; it can be made to fail."""
+    """A log that is a list of writes and can be made to fail."""
 
     shown = "in memory"
 
@@ -60,7 +60,7 @@ def desk(log: Memory, n: int = 60) -> Iterator[Desk]:
 
 
 def saying(made: Desk, *said: tuple[str, events.Body], ask: bool = False) -> Callable[[], Finish]:
-    """Return a command that takes in what people say, and tells what they have then."""
+    """Return a command that emits answers and returns people's next items."""
 
     def command() -> Finish:
         for person, body in said:
@@ -73,7 +73,7 @@ def saying(made: Desk, *said: tuple[str, events.Body], ask: bool = False) -> Cal
 
 
 def asking(made: Desk, *people: str) -> Any:
-    """Have people ask, and return what each has then."""
+    """Let people request items; return each person's item."""
 
     def command() -> Finish:
         for person in people:
@@ -85,7 +85,7 @@ def asking(made: Desk, *people: str) -> Any:
 
 @contextmanager
 def busy(made: Desk) -> Iterator[None]:
-    """Keep the desk's thread at work while requests arrive."""
+    """Block the desk's thread while requests arrive."""
     begun, go_on = threading.Event(), threading.Event()
 
     def look() -> None:

@@ -28,7 +28,7 @@ RAW = X[:N].astype(np.float32)[ORDER]
 
 @contextmanager
 def growing(path: Path, here: int = FIRST, **settings: object) -> Iterator[Service]:
-    """Yield a service whose first items are there, or all that have come before."""
+    """Yield a service with the first items, or with all items that joined before."""
     store = Store(path, "test")
     try:
         bring_up_to_date(store, COMING[:here], classes=CLASSES, settings=settings, features=RAW[:here])

@@ -1,4 +1,4 @@
-"""The model follows the labels: by their differences it comes to what training from scratch gives."""
+"""The model that applies changes of labels equals one trained from scratch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -64,7 +64,7 @@ def from_scratch(training: TrainingSet) -> np.ndarray:
 
 
 def is_where_it_belongs(made: Learner, training: TrainingSet) -> None:
-    """Check that the pool has each item in its place, with its label and the classes ruled out."""
+    """Check the place, label and ruled-out classes of each item in the pool."""
     pool, labels = made.pool, training.labels()
     assert {i: int(pool.labels[i]) for i in pool.labelled_idx.tolist()} == labels
     doubts = {i: some for i, some in pool.ruled_out.items() if made.exact or i not in labels}

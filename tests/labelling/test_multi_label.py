@@ -1,4 +1,4 @@
-"""Several classes per item: votes class by class, partial answers, undo, classes that change, conversion."""
+"""Several classes per item: votes by class, partial answers, undo, changes of classes, conversion."""
 
 from pathlib import Path
 from typing import Any

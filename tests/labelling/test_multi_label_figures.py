@@ -1,4 +1,4 @@
-"""Figures of several classes per item: against scikit-learn, and how often their intervals hold the truth."""
+"""Figures of several classes per item against scikit-learn, and the coverage of their intervals."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Items that come before the strategy's choice: test items and checks; and leases that end by a clock."""
+"""Items that take precedence over the strategy: test items and checks; and leases that expire."""
 
 import threading
 from pathlib import Path

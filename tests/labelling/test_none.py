@@ -1,4 +1,4 @@
-"""None of these: an answer that makes all classes less likely, against training anew by brute force."""
+"""None of these lowers the probability of all classes; compared with training by a general optimiser."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def labelled(made: Service) -> None:
 
 
 def of_classes(made: Service, i: int) -> float:
-    """Return how likely it is that any class fits."""
+    """Return the probability that any class fits."""
     return sum(made.views.item(IDS[i]).result()["probabilities"])
 
 

@@ -1,4 +1,4 @@
-"""A class that an item is not of: learned as -log(1 - p_c), against a general optimiser, and on record."""
+"""Ruled-out classes: learned as -log(1 - p_c), compared with a general optimiser, and logged."""
 
 from pathlib import Path
 

@@ -10,7 +10,7 @@ from tests.labelling.desks import label, service
 
 
 class Clock:
-    """A clock that stands until it is set."""
+    """A clock that is set by hand."""
 
     now = 0.0
 

@@ -1,4 +1,4 @@
-"""Displayed accuracy, agreement and speed, against published twins."""
+"""Displayed accuracy, agreement and speed, against published formulas."""
 
 import pytest
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ def state(n_labels: int, n_checks: int = 0) -> State:
 
 
 def say(made: State, times: list[float]) -> None:
-    """Have me answer at these times."""
+    """Answer as "me" at these times."""
     for at in times:
         apply(made, Event(made.seq + 1, at, "me", Label("1", 0)))
 

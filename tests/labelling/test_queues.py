@@ -1,4 +1,4 @@
-"""Queues: what is in each, in which order, and what is never told."""
+"""Queues: their items, their order, and guesses that stay hidden."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""After a restart the state is what it was, and the model is that of training on its labels from scratch."""
+"""After a restart the state is unchanged, and the model equals training from scratch."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ PEOPLE = ("anna", "ben", "me")
 
 
 def busy(made: Service, rng: np.random.Generator, n: int) -> None:
-    """Do all kinds of things as three people, several at once."""
+    """Send all kinds of requests as three people, several at once."""
     for _ in range(n):
         futures = []
         for person in PEOPLE:

@@ -1,4 +1,4 @@
-"""Training in the background: when it is due, what it takes over, and that it ends when it should."""
+"""Background training: when it is due, which changes it learns, and how it stops."""
 
 import threading
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def test_a_stop_while_a_training_begins_is_noticed(tmp_path: Path, monkeypatch: 
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
-    """Have something happen while the next model is being trained."""
+    """Run an action while the next model is trained."""
     usual, done = Learner.__init__, list[int]()
 
     def train(self: Learner, *given: Any, **how: Any) -> None:

@@ -1,4 +1,4 @@
-"""A pool too large for a copy of its features on scale: it learns and says what one with a copy does."""
+"""A pool that is too large for a scaled copy of its features equals one with a copy."""
 
 from pathlib import Path
 

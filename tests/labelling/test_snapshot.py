@@ -1,4 +1,4 @@
-"""The snapshot of the state: it holds all of it, and is used only for the log and the items it is of."""
+"""The snapshot holds the whole state, and is used only for its own log and items."""
 
 import dataclasses
 import json

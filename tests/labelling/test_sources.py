@@ -1,4 +1,4 @@
-"""Sources that are not fully trusted, against twins of plain loops."""
+"""Sources that are not fully trusted, against slow twins."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def blobs(n: int, k: int, seed: int = 0, spread: float = 1.0) -> tuple[np.ndarra
 
 
 def noisy(y: np.ndarray, k: int, right: float, seed: int = 1) -> np.ndarray:
-    """Return labels that are right so often, and else any other."""
+    """Return labels that are right with a given probability, else any other class."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(len(y)) < right, y, (y + rng.integers(1, k, size=len(y))) % k)
 

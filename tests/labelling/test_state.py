@@ -17,14 +17,14 @@ IDS = [f"i{i}" for i in range(8)]
 
 
 def state(*said: tuple[str, Body], settings: dict[str, Any] | None = None) -> State:
-    """Return a state after a first event and what people did."""
+    """Return a state after a first event and people's events."""
     made = State(IDS)
     took(made, ("", events.Project(["a", "b", "c"], settings or {}, seed=3)), *said)
     return made
 
 
 def took(made: State, *said: tuple[str, Body]) -> int | None:
-    """Have a state take in events; return the item that the last one was about."""
+    """Apply events to a state; return the item of the last one."""
     item = None
     for person, body in said:
         item = apply(made, Event(made.seq + 1, float(made.seq), person, body))
@@ -188,7 +188,7 @@ def test_running_counts_of_answers_equal_counting_from_scratch(seed: int) -> Non
 
 
 def _anything(made: State, rng: np.random.Generator) -> tuple[str, Body]:
-    """Return something that may happen now, to any item."""
+    """Return a random event that is possible now."""
     person, item, number = str(rng.choice(["anna", "ben"])), IDS[int(rng.integers(8))], int(rng.integers(3))
     last, check = made.last(person), bool(rng.integers(2))
     out = events.Out(item, "check" if check else "chosen", among=[None, 1][int(rng.integers(2))])

@@ -1,4 +1,4 @@
-"""Suggestions in a project: kept in the log, taught to the model, shown on no random check."""
+"""Suggestions are stored in the log, learned by the model, and hidden on random checks."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Views while people label: they are complete, and nobody waits for them."""
+"""Views while people label are complete, and delay nobody."""
 
 import threading
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_pages_skip_nothing_while_people_label(tmp_path: Path) -> None:
 
 
 class Watched(np.ndarray):
-    """Logits that note on which thread they are compared."""
+    """Logits that record the thread that compares them."""
 
     threads: list[str]
 

@@ -1,4 +1,4 @@
-"""A log that was damaged says so: flipped bits, rows that were changed, lost, moved or cut off."""
+"""Damage of a log is reported: flipped bits, changed, lost, moved or truncated rows."""
 
 import random
 import shutil
@@ -62,7 +62,7 @@ def read(where: str, write: bool) -> tuple[list[Event], Known | None]:
 
 
 def said(path: Path) -> Any:
-    """Return what a log says, by a reader and by a server that writes; None if it is told to be damaged."""
+    """Return the events of a log by a reader and by a writing server; None if damage is reported."""
     try:
         found, known = read(str(path), False)
         with closing(Store(path, "p")) as store:
@@ -143,7 +143,7 @@ def test_events_read_later_are_checked(where: str) -> None:
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, name: str, then: Callable[[], None]) -> None:
-    """Have something done once, right before a part of a log is read."""
+    """Run an action once, just before a part of a log is read."""
     read_it, left = getattr(database, name), [then]
 
     def read_later(*args: Any) -> Any:

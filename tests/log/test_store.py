@@ -1,4 +1,4 @@
-"""The log in real databases: order, all or none, one writer, readers beside it, and what failure says."""
+"""The log in real databases: order, atomic writes, one writer, concurrent readers, and errors."""
 
 import json
 import resource
@@ -155,7 +155,7 @@ def test_impossible_store_is_named() -> None:
 
 
 def test_lock_waits_for_a_session_that_is_ending(postgres: str) -> None:
-    """PostgreSQL lets go of a lock some time after its connection was closed."""
+    """PostgreSQL releases a lock some time after its connection was closed."""
     ending = Store(postgres, "ending")
     timer = threading.Timer(0.3, ending.close)
     timer.start()

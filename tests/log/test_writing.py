@@ -1,4 +1,4 @@
-"""Nothing is acknowledged into nothing: files that go away, disks that fill, connections that break."""
+"""Nothing is acknowledged without being stored: deleted files, full disks, broken connections."""
 
 import shutil
 import threading

@@ -1,4 +1,4 @@
-"""Networks here are tiny: threads would only wait for each other."""
+"""Use one thread: the networks here are tiny."""
 
 import torch
 

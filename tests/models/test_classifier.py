@@ -1,4 +1,4 @@
-"""`LaplaceClassifier` as scikit-learn users know estimators."""
+"""`LaplaceClassifier` as a scikit-learn estimator."""
 
 import pickle
 import warnings

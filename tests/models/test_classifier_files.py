@@ -1,4 +1,4 @@
-"""A classifier from a posterior, and on disk: it predicts and learns as the one it came from."""
+"""A classifier made from a posterior or loaded from disk predicts and learns as the original."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""embed: the same rows whatever the way, cached, resumable, in constant memory; and what goes wrong."""
+"""embed: the same rows from all inputs, cached, resumable, in constant memory; and errors."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ TEXTS = [f"{a} {b} number {i}" for i in range(20) for a, b in PAIRS]
 
 
 class Counting:
-    """A backend that counts what it is asked to encode: length, words, and a constant."""
+    """A backend that counts encoded items; features are length, words, and a constant."""
 
     key, chunk = "counting", 8
 

@@ -1,4 +1,4 @@
-"""LastLayer on networks built here, on tiny transformers, and on what goes wrong."""
+"""LastLayer on small networks and tiny transformers, and its errors."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Class names as rows: what they teach, and how labels find out that they lie."""
+"""Class names as training rows, and the detection of misleading names."""
 
 import numpy as np
 import pytest

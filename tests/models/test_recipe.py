@@ -9,7 +9,7 @@ from everylabel.torch import train_head
 
 
 def _reference(x: torch.Tensor, y: torch.Tensor, k: int, seed: int, epochs: int) -> torch.Tensor:
-    """The recipe as one would write it with torch's parts, on the same start and batches."""
+    """The recipe by torch's own classes, with the same start and batches."""
     rng = np.random.default_rng(seed)
     d = x.shape[1]
     start = rng.uniform(-1 / np.sqrt(d), 1 / np.sqrt(d), size=(d + 1, k)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Every test of this folder looks whether its sessions have left something behind."""
+"""Every test of this folder checks that its sessions leave nothing behind."""
 
 import signal
 import tempfile
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def tidy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is left of a session that was stopped: no thread, no folder, no signal handler."""
+    """Check that a stopped session leaves no thread, folder or signal handler."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     threads, handlers = set(threading.enumerate()), signal.getsignal(signal.SIGINT)

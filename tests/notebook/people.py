@@ -37,7 +37,7 @@ def post(session: Session, path: str, **body: Any) -> Any:
 
 
 def answer(session: Session, n: int, know: Callable[[dict[str, Any]], int]) -> None:
-    """Label n items, as `know` tells from what is shown of each."""
+    """Label n items by `know`, a function from a displayed item to its class."""
     task = post(session, "next", person="ann")["next"]
     for _ in range(n):
         body = {"person": "ann", "item": task["item"]["id"], "class": know(task["item"])}

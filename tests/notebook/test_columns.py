@@ -1,4 +1,4 @@
-"""Tables of every library: what came in comes back, with a column more."""
+"""Tables of every library come back with one more column."""
 
 import io
 from pathlib import Path

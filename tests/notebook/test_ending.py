@@ -1,4 +1,4 @@
-"""How sessions begin, go on and end: on other threads, in children, with nothing to predict."""
+"""Sessions start, continue and end: on other threads, in child processes, with nothing to predict."""
 
 import threading
 from typing import Any
@@ -50,7 +50,7 @@ def test_series_keeps_its_index_and_closes_on_another_thread(monkeypatch: pytest
 
 
 def _looks_while_waiting(session: Any, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return how often all that is known was put together while `wait` counted labels."""
+    """Return how often the full state was computed while `wait` counted labels."""
     looks = []
     with monkeypatch.context() as counted:
         counted.setattr(sessions, "state_of", lambda opened: looks.append(opened))

@@ -43,7 +43,7 @@ def executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture(autouse=True)
 def own_interrupt() -> Iterator[None]:
-    """Put back what an interrupt does: nbclient changes it where it was ignored, as in the background."""
+    """Restore the interrupt handler, which nbclient changes if interrupts are ignored."""
     before = signal.getsignal(signal.SIGINT)
     yield
     signal.signal(signal.SIGINT, before)

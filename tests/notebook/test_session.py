@@ -1,4 +1,4 @@
-"""el.label: the page beside the Python that goes on."""
+"""el.label: the page runs while Python continues."""
 
 import os
 import subprocess

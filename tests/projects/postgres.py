@@ -1,4 +1,4 @@
-"""A real PostgreSQL server of our own, for as long as it is needed."""
+"""A temporary PostgreSQL server."""
 
 import getpass
 import os

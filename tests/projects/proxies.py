@@ -1,4 +1,4 @@
-"""A TCP proxy on this machine that can break what goes through it, for tests of a network's faults."""
+"""A local TCP proxy that can break connections, for tests of network faults."""
 
 import socket
 import threading
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 
 class Proxy:
-    """Forwards bytes, until it is told to swallow them, or to cut connections around a COMMIT.
+    """Forwards bytes, swallows them, or cuts connections around a COMMIT.
 
     mode : "forward"; "swallow" takes everything and passes nothing on, in both directions; "cut after commit"
         passes a COMMIT on, waits for its reply, and cuts; "cut before commit" cuts instead of passing it on
@@ -23,7 +23,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Cut all, and stop."""
+        """Cut all connections and stop."""
         for each in [self._listening, *self._open]:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -72,7 +72,7 @@ def _end(*sockets: socket.socket) -> None:
 
 @contextmanager
 def proxied(url: str) -> Iterator[tuple[Proxy, str]]:
-    """Yield a proxy before a database, and the URL through it, whose answers are waited for one second."""
+    """Yield a proxy before a database, and the URL through it with a time-out of one second."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None

@@ -1,4 +1,4 @@
-"""A source that is edited between two starts: every label stays with its row, in what is exported too."""
+"""A source is edited between two starts: every label stays with its row, also in exports."""
 
 import csv
 import io
@@ -46,7 +46,7 @@ def write(path: Path, rows: list[dict[str, str]], ids: bool = True) -> Path:
 
 
 def start(source: Path, *given: Label, **options: Any) -> list[str]:
-    """Start and stop as `everylabel label` does, with labels that are given; return what it said."""
+    """Start and stop as `everylabel label` does, with given labels; return its notes."""
     said: list[str] = []
     accept, confirm = options.pop("accept", False), options.pop("confirm", False)
     check, test = check_labelled(None, accept=accept or confirm), options.pop("test", None)

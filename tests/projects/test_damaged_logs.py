@@ -1,4 +1,4 @@
-"""Logs of a version before, which have no seal, with odd fields: opened, or told in a sentence."""
+"""Logs of version 0.1 (without a hash chain) with odd fields are opened, or refused in a sentence."""
 
 import json
 import sqlite3
@@ -23,7 +23,7 @@ ODD = st.sampled_from([None, "x", -7, -1, 0, 1, 3, 99, 1.5, True, [], [1], ["x"]
 
 @cache
 def before() -> bytes:
-    """Return a log as the version before wrote it, with all kinds of things in it."""
+    """Return a log as version 0.1 wrote it, with all kinds of events."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "log"
         with service(path) as made:

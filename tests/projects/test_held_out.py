@@ -1,4 +1,4 @@
-"""Which items are set aside for testing: by a number, or by a column."""
+"""Items are held out as a test set, by a number or by a column."""
 
 from contextlib import closing
 from pathlib import Path

@@ -35,7 +35,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def write_source(folder: Path) -> Path:
-    """Write the texts and return their file."""
+    """Write the texts to a file and return it."""
     path = folder / "texts.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -91,7 +91,7 @@ def width(service: Service) -> int:
 
 
 class Tuned(NamedTuple):
-    """A project whose encoder has been fine-tuned once, and what its server saw before it stopped."""
+    """A project whose encoder was fine-tuned once, and the results of its server."""
 
     source: Path
     frozen: int  # width of the features before
@@ -101,7 +101,7 @@ class Tuned(NamedTuple):
 
 @pytest.fixture(scope="module")
 def tuned_once(bert: str, tmp_path_factory: pytest.TempPathFactory) -> Tuned:
-    """Fine-tune once for all tests that only look at the outcome: each works on a copy."""
+    """Fine-tune once for all tests that only read the outcome; each works on a copy."""
     source = write_source(tmp_path_factory.mktemp("tuned"))
     with pytest.MonkeyPatch.context() as patch:
         by_hand(patch)

@@ -1,4 +1,4 @@
-"""A project of the version before opens as it was: its options, features, items and log, written out here."""
+"""A project of an earlier version opens unchanged: options, features, items and log, written out here."""
 
 import json
 import sqlite3
@@ -87,7 +87,7 @@ EVENTS = """
 
 @pytest.fixture
 def start() -> float:
-    """Return when the log was begun: what is out with people has not been out for long."""
+    """Return the start time of the log, recent enough for leases to be valid."""
     return time.time() - 60
 
 

@@ -1,4 +1,4 @@
-"""A project's folder of a stranger leads nowhere else: what is a link in it is refused before all else."""
+"""Links in an untrusted project's folder are refused before anything is read."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Opening a source: every kind, what is chosen, what is kept, what changed since."""
+"""Opening a source: every kind, detected columns, stored options, changes since last time."""
 
 import errno
 import hashlib

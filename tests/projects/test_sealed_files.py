@@ -1,4 +1,4 @@
-"""Features and options that were changed on disk: found, reported, embedded again; never used."""
+"""Features and options that were changed on disk are reported and never used."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""A project's folder of a stranger runs no code of theirs."""
+"""An untrusted project's folder runs no code."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ MODULE = "import pathlib\npathlib.Path({place!r}).write_text('run')\n"
 
 
 def evil(folder: Path, settings: str) -> Path:
-    """Make a model's folder that leads to code, and return the file which that code would write."""
+    """Make a model's folder that refers to code, and return the file that the code would write."""
     folder.mkdir(parents=True)
     ran = folder.parent / "ran"
     (folder / "attack.py").write_text(MODULE.format(place=str(ran)))
