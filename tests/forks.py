@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 LONGEST = 1 << 18  # bytes of a request
-WIDTH = 20  # bytes of a number that is told
+WIDTH = 20  # bytes of a reported number
 
 
 class Forked:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,25 +77,46 @@ def test_page_uses_plain_and_standard_words(page: Path) -> None:
     assert not found, f"{page.name} says " + "; ".join(found)
 
 
+def _strings(tree: ast.Module) -> list[tuple[int, str]]:
+    """Return all strings of a module with their lines."""
+    return [
+        (node.lineno, node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+
+def _docstrings(tree: ast.Module) -> list[tuple[int, str]]:
+    """Return the docstrings of a module with their lines."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    owners = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [(node.body[0].lineno, text) for node in owners if (text := ast.get_docstring(node))]
+
+
+def _comments(text: str) -> list[tuple[int, str]]:
+    """Return the comments behind code with their lines."""
+    lines = enumerate(text.splitlines(), 1)
+    return [(number, line.rpartition("  # ")[2]) for number, line in lines if "  # " in line]
+
+
+def _badly_said(module: Path, strings: Callable[[ast.Module], list[tuple[int, str]]]) -> list[str]:
+    """Return suggestions for the strings and comments of a module."""
+    text = module.read_text()
+    return [
+        f"{module.relative_to(ROOT)}:{line}: {word}"
+        for line, part in strings(ast.parse(text)) + _comments(text)
+        for word in _found(IN_CODE, part.strip())
+    ]
+
+
 def test_docstrings_messages_and_comments_use_plain_words() -> None:
-    found = []
-    for module in MODULES:
-        text = module.read_text()
-        strings = [
-            (node.lineno, node.value)
-            for node in ast.walk(ast.parse(text))
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        ]
-        comments = [
-            (number, line.rpartition("  # ")[2])
-            for number, line in enumerate(text.splitlines(), 1)
-            if "  # " in line
-        ]
-        found += [
-            f"{module.relative_to(ROOT)}:{line}: {word}"
-            for line, part in strings + comments
-            for word in _found(IN_CODE, part.strip())
-        ]
+    found = [word for module in MODULES for word in _badly_said(module, _strings)]
+    assert not found, "write plainly:\n" + "\n".join(found)
+
+
+def test_docstrings_and_comments_of_tests_use_plain_words() -> None:
+    modules = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path != Path(__file__)]
+    found = [word for module in modules for word in _badly_said(module, _docstrings)]
     assert not found, "write plainly:\n" + "\n".join(found)
 
 

@@ -29,7 +29,7 @@ def test_click_and_second_start_run_through_few_files(
         files.begin(here=True)
         with opened(source) as client:
             start = files.end()
-            answers(client)  # the model is trained by now, and nothing goes on beside
+            answers(client)  # the model is trained by now, and nothing runs in the background
             files.begin()
             reply = client.post("/api/label", json={"person": "me", "item": item, "class": 1})
             click = files.end()

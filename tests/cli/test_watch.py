@@ -84,7 +84,7 @@ def test_rows_that_are_appended_join_and_stay(inbox: Path, tmp_path: Path) -> No
         until(lambda: items(server) == 40)
         give(server, "35", 1)
         append(inbox, f"half a row {sentence(40)[:9]}")
-        append(inbox, "")  # nobody goes on writing for now
+        append(inbox, "")  # nobody writes for now
         found = server.client.get("/api/search?q=half")["items"]
         append(inbox, f' and its end,"2\nlines"\n{rows(41, 42)}"open quotes ')
         until(lambda: items(server) == 42)

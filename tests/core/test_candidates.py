@@ -167,7 +167,7 @@ def test_an_exact_update_is_one_round_of_em_and_can_be_taken_back() -> None:
     close(after.mean, by_soft_labels(np.r_[x, more], np.r_[np.eye(4)[y], q], 0.5), atol=5e-3)
     assert after.cov is before.cov
     close(forget_shares(after, more, q).mean, before.mean, atol=5e-3)
-    # labels go on being learned on top of it, and are told apart from it where features are the same
+    # later labels are learned on top of it, and distinguished from it if features are equal
     later = el.update(after, more[:1], [2], method="exact")
     rows, soft = np.r_[x, more, more[:1]], np.r_[np.eye(4)[y], q, np.eye(4)[[2]]]
     close(later.mean, by_soft_labels(rows, soft, 0.5), atol=5e-3)

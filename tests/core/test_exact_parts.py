@@ -76,7 +76,7 @@ def nothing_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_preconditioner_equals_dense_inverses(seed: int, n: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     d, prior = 24 if seed % 2 else 6, 0.4  # fewer and more points than features
-    n = min(n, d // 2)  # at most so many rows are kept
+    n = min(n, d // 2)  # the number of rows is limited
     features, weights = rng.normal(size=(n, d)), rng.uniform(0.2, 3.0, n)
     probs = softmax(2 * rng.normal(size=(n, k))) if k > 1 else rng.uniform(size=(n, 1))
     built = build_preconditioner(features, weights, probs, prior)

@@ -50,7 +50,7 @@ def test_a_row_that_stands_where_another_stood_is_changed() -> None:
         EverylabelError, match=r"2 with other content: 1, 5\).*--accept-changes.*--confirm-labels"
     ):
         edited.check("x.csv")
-    doubtful = compare(known, source("aXdef"))  # one for two: which of them it was cannot be told
+    doubtful = compare(known, source("aXdef"))  # one for two: it could be either
     assert (doubtful.changed, doubtful.gone, doubtful.appended) == ((), ("1", "2"), ("1",))
     first = compare(known, source("Xbcdef"))
     assert first.changed_keys == ("0",)
@@ -124,7 +124,7 @@ def test_labels_stay_with_their_contents_whatever_is_done_to_the_rows() -> None:
         assert match_rows(before, after) == slow_match(before, after)
         change = compare(noted(source(before)), source(after))
         assert len(set(change.keys)) == len(after)
-        for key, text in zip(change.keys, after, strict=True):  # a row has another's key only if told
+        for key, text in zip(change.keys, after, strict=True):  # a row has another's key only if reported
             if int(key) < len(before) and key not in change.changed_keys:
                 assert before[int(key)] == text
         assert len(change.gone) + sum(int(key) < len(before) for key in change.keys) == len(before)

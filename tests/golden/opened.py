@@ -55,7 +55,7 @@ def forget_caches(source: Path) -> int:
 def opened(source: Path, **how: Any) -> Iterator[TestClient]:
     """Yield a client of a project that is served as the command `everylabel label SOURCE` would.
 
-    how : what `open_project` must be told of a source that was never opened
+    how : arguments of `open_project` for a source that was never opened
     """
     check, begin = check_labelled(None), joined_before(None)
     project = open_project(source, keep=False, check=check, begin=begin, **how)

@@ -119,7 +119,7 @@ def make_page(to: Path) -> None:
         _page_finish(last)
         more = [{"text": text, "id": f"later-{i}"} for i, (text, _) in enumerate(texts(40, seed=6))]
         last.people.post("items", items=more)
-        last.train()  # so many that they tell the scale of features anew, from all that there are
+        last.train()  # enough for the scale of features to be estimated again, from all of them
         last.people.label("me", 1)
         last.people.post("undo", person="Bob", key="undo-Bob")
         last.people.next("Ann")
@@ -305,7 +305,7 @@ def make_studio(to: Path) -> None:
         for person, name in ((2, "card"), (3, "card")):
             learning.receive(said(20 + person, 2, name, person)).result()
         learning.receive(said(24, 2, "travel", 4, truth=True)).result()  # outvotes them
-        learning.receive(said(10, 1, "hello", at=60)).result()  # said anew
+        learning.receive(said(10, 1, "hello", at=60)).result()  # said again
         learning.receive(said(25, 7, "", 2)).result()
         learning.receive(said(26, 8, "", 2, skipped=True)).result()
         learning.deleted([15, 25]).result()

@@ -55,7 +55,7 @@ def events(*names: str) -> list[dict[str, Any]]:
 
 
 def check_trained_from_scratch(found: dict[str, Any], exported: list[dict[str, Any]]) -> None:
-    """Compare the page's probabilities with those that `export` computes: it trains anew on all labels."""
+    """Compare the page's probabilities with those that `export` computes: it retrains on all labels."""
     trained = {row.get("id", row["row"]): row for row in exported}
     assert found["predictions"].keys() == trained.keys()
     for item, probabilities in found["predictions"].items():

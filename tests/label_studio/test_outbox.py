@@ -47,7 +47,7 @@ def test_answers_become_annotations_once(studio: LabelStudio, tmp_path: Path) ->
         assert outbox.send() == 5
         assert given(studio) == {task: [kind_of(studio.tasks[task]["data"]["text"])] for task in tasks}
         assert outbox.waiting() == ([], [])
-        assert (len(made.labels()), n_labels(made)) == (5, 5)  # the webhooks told nothing new
+        assert (len(made.labels()), n_labels(made)) == (5, 5)  # the webhooks reported nothing new
         assert made.project.reconciler.look() == 0
         assert (len(made.labels()), n_labels(made)) == (5, 5)
     with running(studio, tmp_path) as again:

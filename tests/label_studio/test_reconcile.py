@@ -85,7 +85,7 @@ def test_restarted_backend_continues(studio: LabelStudio, tmp_path: Path) -> Non
         assert state(again) == before
         number = again.told()
         assert again.project.reconciler.look() == 0
-        for each in list(studio.annotations):  # all that was told is told again
+        for each in list(studio.annotations):  # all reports are repeated
             studio.tell_of("ANNOTATION_UPDATED", each)
         assert state(again) == before
         assert again.told() == number
@@ -217,7 +217,7 @@ def test_killed_backend_loses_nothing_and_learns_nothing_twice(studio: LabelStud
         with process(studio, tmp_path) as made:
             for i, task in enumerate(tasks[start : start + 10]):
                 if i == 7:
-                    made.send_signal(signal.SIGKILL)  # and nobody is told of the rest
+                    made.send_signal(signal.SIGKILL)  # and the rest is not reported
                 studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"]))
     with process(studio, tmp_path) as made:
         version = studio.project["model_version"]

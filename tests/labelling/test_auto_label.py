@@ -32,7 +32,7 @@ def _confirm(made: Service, reply: dict[str, Any], wrong: tuple[int, ...] = ()) 
     """Answer confirmations with the model's classes, except for some, until none is left."""
     n = 0
     while reply["next"]["reason"] == "audit":
-        assert reply["next"]["probabilities"] is None  # nobody is told what the model says
+        assert reply["next"]["probabilities"] is None  # the guess is hidden
         item = reply["next"]["item"]["id"]
         said: Any = made.state.proposals[made.state.position[item]][0]
         reply = made.label("me", item, (said + (n in wrong)) % 10).result()
@@ -210,7 +210,7 @@ def test_model_gives_items_of_a_multi_label_project_all_their_classes(tmp_path: 
         reply = made.label_set("me", item, right(item)).result()
         n = 0
         while reply["next"]["reason"] == "audit":
-            assert reply["next"]["predicted"] is None  # nobody is told what the model says
+            assert reply["next"]["predicted"] is None  # the guess is hidden
             item = reply["next"]["item"]["id"]
             said = classes_of(made.state.proposals[made.state.position[item]][0])
             reply = made.label_set("me", item, [0, 1] if n == 0 and said != (0, 1) else list(said)).result()

@@ -291,7 +291,7 @@ def test_invalid_event_is_refused_before_anything_changes(
     with desk(log) as made:
         asking(made, "ana")
         before = made.state.seq
-        monkeypatch.setattr(log, "read", lambda: 1 / 0)  # the state is not read anew
+        monkeypatch.setattr(log, "read", lambda: 1 / 0)  # the state is not read again
         log.known = EverylabelError("the disk is full")
         log.failing = log.known
         answer = saying(made, ("ana", events.Label(IDS[0], 1)))

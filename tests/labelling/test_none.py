@@ -82,7 +82,7 @@ def test_exports_omit_none_of_these_and_give_probabilities_given_that_a_class_fi
         posterior = fit_classes(made.desk.features, shot.labels, shot.none, 10).posterior
         x = np.column_stack([made.desk.features[60:90].astype(float), np.ones(30)])
         exported = softmax(x @ np.asarray(posterior.mean))
-        retrain(made.desk)  # on the prior of so many classes
+        retrain(made.desk)  # on the prior for this number of classes
         full = softmax(x @ brute(made))
         np.testing.assert_allclose(exported, full[:, :10] / (1.0 - full[:, 10:]), atol=1e-5)
         assert posterior.n_classes == 10

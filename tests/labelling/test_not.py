@@ -254,7 +254,7 @@ def test_exports_have_no_label_of_it_and_models_learn_it(tmp_path: Path) -> None
         assert (i in shot.labels, i in shot.answers) == (False, False)
         assert shot.ruled_out == {i: {guess}}
         assert shot.seen_from(["new", *shot.ids]).ruled_out == {i + 1: {guess}}
-        retrain(made.desk)  # on the prior of so many classes
+        retrain(made.desk)  # on the prior for this number of classes
         known = made.desk.features, shot.labels, shot.none, 10
         posterior = fit_classes(*known, ruled_out=shot.ruled_out).posterior
         close(posterior.mean, by_brute_force(made, {item: {guess}}), atol=1e-4)

@@ -42,7 +42,7 @@ def test_half_sure_predicted_and_more_of_a_class() -> None:
     assert _items(LOOK, "predicted", class_=0) == [0, 1, 2, 5]
     assert _items(LOOK, "more", class_=2) == [4, 5, 1, 2, 3]  # though another class is likelier
     answered = LOOK._replace(answers={1: [Answer(1, "me", 0)]}, hidden=frozenset({2}))
-    assert _items(answered, "predicted", class_=0) == [0, 5]  # no random check's guess is told
+    assert _items(answered, "predicted", class_=0) == [0, 5]  # the guess of a random check is hidden
     assert _items(LOOK._replace(probabilities=None), "more", class_=2) == []
 
 

@@ -201,7 +201,7 @@ def test_caches_can_be_deleted_at_any_time(tmp_path: Path, deleted: str, seed: i
     with cached(folder) as made:
         assert (state_of(made), fingerprint(made), made.state.leases) == (state, known, leases)
         agree(probabilities(made), from_scratch(made))
-        busy(made, rng, 2)  # and everything goes on
+        busy(made, rng, 2)  # and everything continues
 
 
 def test_a_snapshot_is_taken_up_where_the_log_went_on(tmp_path: Path) -> None:

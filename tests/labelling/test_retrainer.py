@@ -114,7 +114,7 @@ def test_a_model_of_other_classes_is_dropped_and_trained_again(
         retrain(made.desk)
         assert made.desk.learner is not before
         assert made.desk.learner.columns == made.state.columns
-        assert made.desk.learned.is_set() == (change != "rename")  # it is to be trained again
+        assert made.desk.learned.is_set() == (change != "rename")  # it must be trained again
         retrain(made.desk)
         agree(probabilities(made), from_scratch(made))
         state = state_of(made)

@@ -109,7 +109,7 @@ def test_the_map_has_all_labelled_instances_and_some_of_the_others(tmp_path: Pat
             labels = dict(zip(shown["idx"].tolist(), shown["label"], strict=True))
             assert {IDS[i]: c for i, c in labels.items() if c is not None} == {i: truth(i) for i in items}
             guesses = dict(zip(shown["idx"].tolist(), shown["guess"], strict=True))
-            assert guesses.get(check.item) is None  # told to nobody
+            assert guesses.get(check.item) is None  # not reported
             assert all(guesses[i] == made.views.guesses()[i] for i in guesses if i != check.item)
         assert made.views.points(4)["label"].count(None) == 0
 

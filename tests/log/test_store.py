@@ -198,7 +198,7 @@ with service(sys.argv[1]) as made:
         except StoreError as error:
             told = told + 1
             messages.append(str(error))
-            assert made.views.progress("me")["labelled"] == len(made.desk.state.labels)  # reading goes on
+            assert made.views.progress("me")["labelled"] == len(made.desk.state.labels)  # reading continues
             assert made.next("me").result()["next"]["item"]["id"] == item
     count = len(made.desk.state.labels)
     print("told", told, messages[0], "loaded", len(loaded))

@@ -116,7 +116,7 @@ def test_saved_answer_is_known_after_the_connection_broke(postgres: str) -> None
     with proxied(postgres) as (proxy, url), closing(Store(url, "cut")) as store:
         store.append([event(1)])
         proxy.mode = "cut after commit"
-        store.append([event(2, "k")])  # it is in the log, and nobody is told that it is not
+        store.append([event(2, "k")])  # it is in the log, and no error says otherwise
         assert proxy.cuts == 1
         proxy.mode = "cut before commit"
         with pytest.raises(StoreError, match="nothing was saved"):

@@ -81,7 +81,7 @@ def test_inconsistent_manifest_is_reported(
 ) -> None:
     shards = made(tmp_path)
     changed(shards, change)
-    assert is_shards(str(shards))  # so that this is what is told of it
+    assert is_shards(str(shards))  # so this is reported
     with pytest.raises(
         EverylabelError, match=rf"manifest.json' cannot be read \(.*{told}.*; expected a manifest"
     ):

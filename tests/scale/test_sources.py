@@ -107,7 +107,7 @@ def test_source_in_another_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with fsspec.open("memory://bucket/source.csv", "wb") as file:
         file.write(written(tmp_path, ".csv").read_bytes())
     assert in_parts("memory://bucket/source.csv", Options("body"), 2) == TEXTS
-    monkeypatch.setattr(sources, "HEAD", 40)  # bytes by which columns are told
+    monkeypatch.setattr(sources, "HEAD", 40)  # bytes by which columns are found
     assert in_parts("memory://bucket/source.csv", Options("body"), 3) == TEXTS
     with pytest.raises(EverylabelError, match="nowhere://x"):
         open_source("nowhere://x", Options("body"), str(tmp_path))

@@ -27,7 +27,7 @@ def test_model_equals_that_of_the_page() -> None:
     pool = el.Pool(*_taught(3))
     assert DEFAULTS["strategy"] == DEFAULT == "herding"
     np.testing.assert_array_equal(el.select(pool, n=4, rng=rng()), el.select(pool, "herding", 4, rng()))
-    assert len(el.select(pool)) == 1  # one, drawn anew every time
+    assert len(el.select(pool)) == 1  # one, drawn again every time
     with pytest.raises(el.EverylabelError, match="rng is a int"):
         el.select(pool, rng=3)  # type: ignore[arg-type]
 

@@ -66,7 +66,7 @@ def test_several_are_near_what_training_gives() -> None:
     for i, gone in ruled_out.items():
         pool.rule_out(i, gone)
     near = np.abs(np.asarray(pool.posterior.mean) - trained(made, ruled_out)).max()
-    assert near < 0.35 * far  # a round of EM each; training goes on from there
+    assert near < 0.35 * far  # a round of EM each; training continues from there
 
 
 @pytest.mark.parametrize("how", HOW)

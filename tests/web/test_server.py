@@ -89,9 +89,7 @@ def test_the_garbage_collector_skips_all_that_was_loaded_before_the_server_runs(
 def test_behind_a_proxy_a_token_is_asked_for(tmp_path: Path) -> None:
     with label(tmp_path, "digits", "--proxy") as server:
         place, _, token = server.address.partition("?token=")
-        stranger = {
-            "x-forwarded-for": "203.0.113.9"
-        }  # the host is ours: what nginx says unless told otherwise
+        stranger = {"x-forwarded-for": "203.0.113.9"}  # the host is ours: nginx's default
         for path in ("api/progress", "api/export?what=labels"):
             assert httpx.get(f"{place}{path}", headers=stranger).status_code == 401
             bearer = {**stranger, "authorization": f"Bearer {token}"}

@@ -8,7 +8,7 @@ from tests.live.label_studio.studio import Studio
 from tests.live.label_studio.team import Team, labels_in, team
 
 ANNOTATED = 60
-TRAINED = 1e-5  # of a probability, told to six digits
+TRAINED = 1e-5  # of a probability, reported to six digits
 
 
 def test_predictions_and_order_follow_every_annotation(
@@ -63,7 +63,7 @@ def _predictions_follow(people: Team) -> None:
 
 
 def _restarts(people: Team) -> None:
-    """Both stop and start again, one after the other: all goes on as it was."""
+    """Both stop and start again, one after the other: everything continues."""
     people.backend.train()  # else that may come between the two looks
     before = people.opinions()
     people.studio.stop()

@@ -13,7 +13,7 @@ from tests.live.label_studio.studio import Studio
 from tests.live.label_studio.team import Team, labels_in, team
 
 KILLS, STUDIO_RESTARTS_EVERY = 50, 20
-TRAINED = 1e-5  # of a probability, told to six digits
+TRAINED = 1e-5  # of a probability, reported to six digits
 LEARNED = 0.02  # of one, where a label's exact update ends its search
 
 

@@ -165,7 +165,7 @@ def test_a_new_class_moves_no_button(driver: webdriver.Chrome, letters: Server, 
     page.driver.refresh()
     page.ready()
     rows = [each["y"] for each in _places(page).values()]
-    assert rows == sorted(rows)  # laid out anew, in order
+    assert rows == sorted(rows)  # laid out again, in order
 
 
 @pytest.mark.parametrize("by", ["mouse", "keyboard"])

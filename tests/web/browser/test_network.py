@@ -22,7 +22,7 @@ def test_note_and_curve_show_since_when_the_network_reads_better(
     with opened(source, bert) as service:
         label(service)
         trainer_of(service)._attempt()
-        label(service, 120)  # others: the curve goes on
+        label(service, 120)  # others: the curve continues
     project = open_project(source, model=bert, check=check_labelled(None))
     opening = opened_server(project, LabelOptions(port=0), print, print, None)
     with opening as here, served(here.server.config) as port:  # in this process: no more attempts are made

@@ -49,7 +49,7 @@ def test_search_results_get_one_class_and_one_undo_takes_it_back(text_page: Page
     assert f"as {first}" in page.text("#tick")
     given = _bulk(texts, "several")[: len(ids) - 1]
     assert {event["item"] for event in given} == set(ids[1:])
-    page.press(BACKSPACE)  # with so many classes letters filter them
+    page.press(BACKSPACE)  # with many classes, letters filter them
     page.until(lambda: len(_bulk(texts, "several")) == 0)
     page.until(lambda: page.labelled == before)
 

@@ -13,7 +13,7 @@ from tests.web.browser.texts import ARABIC, JOINED_NAME, LONG_NAME, MARKUP, writ
 def test_markup_is_shown_as_text(text_page: Page) -> None:
     text_page.open("markup").jump("hacked")
     assert text_page.text("#item .text") == MARKUP
-    text_page.press_with(SHIFT, "h")  # letters filter so many classes: commands want Shift
+    text_page.press_with(SHIFT, "h")  # with many classes letters filter: commands need Shift
     text_page.until(lambda: text_page.all("dialog[open]"))
     text_page.close()
     assert text_page.script("return window.hacked === undefined")
@@ -135,7 +135,7 @@ def test_names_are_not_cut(text_page: Page) -> None:
         text_page.until(lambda: set(text_page.script(CUT, "#classes .name")) <= {LONG_NAME})
     text_page.size(1280, 800)
     assert set(text_page.script(CUT, "#balance .name")) <= {LONG_NAME}
-    text_page.script("document.getElementById('balance-fold').click()")  # it is drawn anew with the figures
+    text_page.script("document.getElementById('balance-fold').click()")  # it is drawn again with the figures
     assert JOINED_NAME.replace("_", " ") in text_page.text("#balance")
     likely = """const button = document.querySelector(arguments[0]).cloneNode(true);
         const cap = document.createElement("kbd");

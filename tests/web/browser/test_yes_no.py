@@ -70,7 +70,7 @@ def test_key_n_shows_the_next_proposal_and_y_the_next_item(page: Page, taught: S
     page.press("n")
     _refused(page, first)
     assert page.item == item
-    assert page.find("#item img") == picture  # not drawn anew
+    assert page.find("#item img") == picture  # not drawn again
     second = _question(page)
     assert page.text("#ruled-out") == f"Refused: {first}"
     assert page.text("#live") == f"Saved: not {first}. Is it {second}?"
