@@ -9,7 +9,7 @@ import gzip
 import io
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,7 +77,9 @@ class Results:
                 self._connection.executescript(
                     f"begin; {_SCHEMA} insert into about values ({VERSION}); commit"
                 )
-        version = self._version() if "about" in tables or not tables else None
+        version: int | None = None
+        with suppress(sqlite3.Error):  # no such table: a database of something else
+            (version,) = self._connection.execute("select version from about").fetchone() or (None,)
         if version == VERSION:
             return
         self._connection.close()
@@ -86,13 +88,6 @@ class Results:
             f"results file {str(path)!r} {kind}; expected one that this everylabel writes "
             f"(version {VERSION}): name another file with --results"
         )
-
-    def _version(self) -> int | None:
-        try:
-            found = self._connection.execute("select version from about").fetchone()
-        except sqlite3.Error:  # a table of that name by another program
-            return None
-        return None if found is None else int(found[0])
 
     def begin(self, command: str, machine: str, started: str) -> None:
         """Record command, machine and start of a run, for the report."""

@@ -1,7 +1,6 @@
 """The report of `everylabel compare`: one HTML page, its plots, and all measurements as a table."""
 
 from collections.abc import Sequence
-from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import get_type_hints
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 
 from everylabel.core.files import write_atomically
 from everylabel.experiments.compare import METRICS, Summary, summarise
-from everylabel.experiments.reporting.pages import PAGE, Picture, Section, Table, section_html
+from everylabel.experiments.reporting.pages import Picture, Section, Table, as_html, section_lines
 from everylabel.experiments.reporting.plots import STEPS, as_png, panels
 from everylabel.experiments.results import Row
 from everylabel.formats.tables import Records, write_table
@@ -48,9 +47,10 @@ def write_comparison(rows: Sequence[Row], command: str, folder: Path) -> tuple[P
     for section in sections:
         for picture in section.pictures:
             write_atomically(folder / picture.file, lambda file, png=picture.png: file.write(png))
-    body = f"<h1>Strategies compared</h1><p><code>{escape(command)}</code></p>"
-    text = PAGE.format(title="everylabel compare", body=body + "".join(map(section_html, sections)))
-    write_atomically(folder / PAGE_FILE, lambda file: file.write(text.encode()))
+    lines = ["# Strategies compared", "", f"`{command}`"]
+    lines += [line for section in sections for line in section_lines(section)]
+    page = as_html("everylabel compare", "\n".join(lines), sections)
+    write_atomically(folder / PAGE_FILE, lambda file: file.write(page.encode()))
     _write_measurements(rows, folder)
     return folder / PAGE_FILE, summary
 

@@ -1,10 +1,11 @@
-"""The report as a self-contained HTML page, and as Markdown."""
+"""Reports as Markdown, and the same as a self-contained HTML page."""
 
-import html
+import base64
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from everylabel.experiments.reporting.plots import as_img
+from markdown_it import MarkdownIt
 
 TRAININGS = {"recipe": "by the paper's recipe (RAdam, 200 epochs)", "fast": "to the optimum by fit_map"}
 MADE = "Made by the command below; not edited by hand."
@@ -52,83 +53,62 @@ class Report(NamedTuple):
     data: Table
 
 
-CLAIMS, RUN, RUNS = "The paper's claims", "Experiments", "Runs and data"
-
-
-def as_html(report: Report) -> str:
-    """Return the report as HTML."""
-    facts = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in report.facts)
-    parts = [f"<h1>everylabel: the paper, reproduced</h1><dl>{facts}</dl>"]
-    headings = [RUN, *(section.heading for section in report.sections), CLAIMS, RUNS]
-    links = "".join(
-        f'<li><a href="#{_anchor(name)}">{html.escape(name, quote=False)}</a></li>' for name in headings
-    )
-    parts.append(f"<nav><ul>{links}</ul></nav>")
-    parts.append(f"{_h2(RUN)}{_html_table(report.repetitions)}")
-    parts += [section_html(section) for section in report.sections]
-    parts.append(f"{_h2(CLAIMS)}<p>{RULE}</p>{_html_table(report.verdicts)}")
-    parts.append(_html_table(report.claims, "claims") if report.claims[1:] else "")
+def as_markdown(report: Report) -> str:
+    """Return the report as Markdown, with links to the pictures beside it."""
+    lines = ["# The paper, reproduced", "", MADE, ""]
+    lines += [f"- {name}: {f'`{text}`' if name == 'command' else text}" for name, text in report.facts]
+    lines += ["", "## Experiments", "", *_table(report.repetitions)]
+    for section in report.sections:
+        lines += section_lines(section)
+    lines += ["", "## The paper's claims", "", RULE, "", *_table(report.verdicts)]
+    lines += ["", *_table(report.claims)] if report.claims[1:] else []
     if report.untested[1:]:
-        summary = f"<summary>{_not_tested(report)}</summary>"
-        parts.append(f"<details>{summary}{_html_table(report.untested, 'claims')}</details>")
-    parts.append(f"{_h2(RUNS)}{_html_table(report.runs)}{_html_table(report.data)}")
-    return PAGE.format(title="everylabel: the paper, reproduced", body="\n".join(parts))
+        n = len(report.untested) - 1
+        what = f"{n} more {'claims are' if n > 1 else 'claim is'} not tested: nothing of it was measured here"
+        lines += ["", f"<details><summary>{what}</summary>", "", *_table(report.untested), "", "</details>"]
+    lines += ["", "## Runs and data", "", *_table(report.runs), "", *_table(report.data)]
+    return "\n".join(lines) + "\n"
 
 
-def section_html(section: Section) -> str:
-    """Return a section: heading, note, pictures, tables."""
-    parts = [f"{_h2(section.heading)}<p>{html.escape(section.note)}</p>"]
-    parts += [as_img(picture.png, html.escape(picture.caption)) for picture in section.pictures]
-    return "".join([*parts, *(_html_table(table) for table in section.tables)])
+def section_lines(section: Section) -> list[str]:
+    """Return the lines of a section: heading, note, pictures, tables."""
+    lines = ["", f"## {section.heading}", "", section.note]
+    for picture in section.pictures:
+        lines += ["", f"![{picture.caption}]({picture.file})"]
+    for table in section.tables:
+        lines += ["", *_table(table)]
+    return lines
 
 
-def _not_tested(report: Report) -> str:
-    n = len(report.untested) - 1
-    return f"{n} more {'claims are' if n > 1 else 'claim is'} not tested: nothing of it was measured here"
+def _table(rows: Table) -> list[str]:
+    cells = [[cell.replace("|", "\\|").replace("<", "&lt;") for cell in row] for row in rows]
+    body = ["| " + " | ".join(row) + " |" for row in cells]
+    return [body[0], "|" + "---|" * len(rows[0]), *body[1:]]
 
 
-def _h2(heading: str) -> str:
-    return f'<h2 id="{_anchor(heading)}">{html.escape(heading, quote=False)}</h2>'
+def as_html(title: str, markdown: str, sections: Iterable[Section]) -> str:
+    """Return a page of a Markdown text: a list of its headings in front, the sections' pictures inside."""
+    body = MarkdownIt("commonmark").enable("table").render(markdown)
+    for picture in (each for section in sections for each in section.pictures):
+        data = base64.b64encode(picture.png).decode()
+        body = body.replace(f'src="{picture.file}"', f'src="data:image/png;base64,{data}"')
+    body = re.sub(f"<td>({'|'.join(VERDICTS)})</td>", _coloured, body)
+    body, links = re.sub("<h2>(.*)</h2>", _anchored, body), re.findall("<h2>(.*)</h2>", body)
+    items = "".join(f'<li><a href="#{_anchor(heading)}">{heading}</a></li>' for heading in links)
+    return PAGE.format(title=title, body=body.replace("</h1>", f"</h1><nav><ul>{items}</ul></nav>", 1))
+
+
+def _coloured(cell: re.Match[str]) -> str:
+    return f'<td class="{cell[1].replace(" ", "-")}">{cell[1]}</td>'
+
+
+def _anchored(heading: re.Match[str]) -> str:
+    return f'<h2 id="{_anchor(heading[1])}">{heading[1]}</h2>'
 
 
 def _anchor(heading: str) -> str:
     """Return the anchor of a heading."""
     return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
-
-
-def _html_table(rows: Table, kind: str = "") -> str:
-    lines = []
-    for i, row in enumerate(rows):
-        tag = "th" if i == 0 else "td"
-        cells = []
-        for cell in row:
-            mark = f' class="{cell.replace(" ", "-")}"' if cell in VERDICTS else ""
-            cells.append(f"<{tag}{mark}>{html.escape(cell)}</{tag}>")
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table{f' class={kind!r}' if kind else ''}>{''.join(lines)}</table>"
-
-
-def as_markdown(report: Report) -> str:
-    """Return the report as Markdown, with links to the pictures beside it."""
-    lines = ["# The paper, reproduced", "", MADE, ""]
-    lines += [f"- {name}: {f'`{text}`' if name == 'command' else text}" for name, text in report.facts]
-    lines += ["", f"## {RUN}", "", *_md_table(report.repetitions)]
-    for section in report.sections:
-        lines += ["", f"## {section.heading}", "", section.note]
-        for picture in section.pictures:
-            lines += ["", f"![{picture.caption}]({picture.file})"]
-        for table in section.tables:
-            lines += ["", *_md_table(table)]
-    lines += ["", f"## {CLAIMS}", "", RULE, "", *_md_table(report.verdicts)]
-    lines += ["", *_md_table(report.claims)] if report.claims[1:] else []
-    lines += ["", f"{_not_tested(report)}.", "", *_md_table(report.untested)] if report.untested[1:] else []
-    lines += ["", f"## {RUNS}", "", *_md_table(report.runs), "", *_md_table(report.data)]
-    return "\n".join(lines) + "\n"
-
-
-def _md_table(rows: Table) -> list[str]:
-    body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return [body[0], "|" + "---|" * len(rows[0]), *body[1:]]
 
 
 PAGE = """<!doctype html>
@@ -138,11 +118,10 @@ PAGE = """<!doctype html>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }}
 h2 {{ margin-top: 2.5rem; border-bottom: 1px solid #8884; padding-bottom: .2rem; }}
-dt {{ font-weight: 600; }} dd {{ margin: 0 0 .4rem 0; overflow-wrap: anywhere; }}
 table {{ border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; font-size: .88rem; }}
 th, td {{ text-align: left; padding: .25rem .7rem; border-bottom: 1px solid #8884; vertical-align: top; }}
 th {{ white-space: nowrap; }} td {{ font-variant-numeric: tabular-nums; min-width: 4rem; }}
-.claims td:nth-child(2), .claims td:nth-child(6) {{ min-width: 18rem; }} nav ul {{ columns: 22rem; }}
+nav ul {{ columns: 22rem; }}
 img {{ max-width: 100%; height: auto; background: white; display: block; margin: 1rem 0; }}
 .holds {{ color: #0a7d32; font-weight: 600; }} .does-not-hold {{ color: #c02020; font-weight: 600; }}
 .mixed {{ color: #b07000; font-weight: 600; }} .undecided, .not-tested {{ color: #777; }}

@@ -5,7 +5,6 @@ boundary in two dimensions before the update, after it, and retrained. The demo 
 without retraining, its distance to retraining, choosing by updates.
 """
 
-import base64
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,6 @@ from everylabel.experiments.demo import METHODS, RETRAINED, UNTAUGHT
 from everylabel.experiments.engine import seeded
 from everylabel.experiments.reporting.summary import TITLES, Curve, curves, datasets_of, paired
 from everylabel.experiments.results import Row
-from everylabel.selection.strategies import DEFAULT
 
 BLUE, SKY, ORANGE, RED, GREEN, PINK = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#CC79A7"
 GREY, BLACK, SILVER, PURPLE = "#777777", "#000000", "#bbbbbb", "#5B2A86"
@@ -95,35 +93,12 @@ def panels(
     return figure
 
 
-def step_panels(rows: list[Row], steps: dict[str, tuple[float, ...]]) -> Figure:
-    """Return accuracy over |D+| for every step size: a row per method, a column per dataset."""
-    datasets = datasets_of(rows)
-    size = (2.3 * len(datasets) + 1.6, 2.1 * len(steps) + 0.4)
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(len(steps), len(datasets), squeeze=False, sharex=True)
-    for method, line in zip(steps, axes, strict=True):
-        name = method.replace("_", " ")
-        for axis, dataset in zip(line, datasets, strict=True):
-            found = curves(rows, "accuracy", dataset)
-            for variant in ("baseline", "retraining"):
-                if variant in found:
-                    _line(axis, variant, found[variant], STYLES[variant])
-            for step, colour in zip(steps[method], STEPS, strict=False):
-                if f"{name}, {step:g}" in found:
-                    _line(axis, f"{step:g}", found[f"{name}, {step:g}"], (colour, "-"))
-            _dress(axis, TITLES.get(dataset, dataset) if method == next(iter(steps)) else "", "")
-        line[0].set_ylabel(f"{name}\nvalidation accuracy")
-        line[-1].legend(
-            frameon=False,
-            fontsize=7,
-            loc="center left",
-            bbox_to_anchor=(1.0, 0.5),
-            title="step",
-            title_fontsize=7,
-        )
-    for axis in axes[-1]:
-        axis.set_xlabel("|D+|")
-    return figure
+def step_panels(rows: Sequence[Row], method: str, steps: Sequence[float]) -> Figure:
+    """Return accuracy over |D+| for every step size of an update."""
+    variants = [f"{method}, {step:g}" for step in steps]
+    styles = STYLES | {name: (colour, "-") for name, colour in zip(variants, STEPS, strict=False)}
+    some = [row for row in rows if row.variant in ("baseline", "retraining", *variants)]
+    return panels(some, "|D+|", "validation accuracy", styles=styles)
 
 
 def _dress(axis: Axes, title: str, log: str) -> None:
@@ -169,11 +144,6 @@ def as_png(figure: Figure) -> bytes:
     image = image.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     image.save(small, format="png", optimize=True)
     return small.getvalue()
-
-
-def as_img(png: bytes, alt: str) -> str:
-    """Return a PNG as an <img> with the data inside."""
-    return f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
 
 
 def monte_carlo_picture() -> Figure:
@@ -255,15 +225,9 @@ def plot_demo(updating: list[Row], choosing: list[Row], path: Path) -> None:
     figure = Figure(figsize=(14, 4.4), layout="constrained")
     for axis, (ylabel, title, drawn) in zip(figure.subplots(1, 3), shown, strict=True):
         for name, curve in drawn.items():
-            colour, line = STYLES[{UNTAUGHT: "baseline", RETRAINED: "retraining"}.get(name, name)]
-            means, marker = [e.mean for e in curve.values()], "o" if name in METHODS else ""
-            wide = 2.6 if name == DEFAULT else 1.6
-            axis.plot(
-                list(curve), means, line, color=colour, label=name, marker=marker, markersize=3, lw=wide
-            )
-        axis.set(xlabel="labels", ylabel=ylabel, title=title)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.grid(alpha=0.2, lw=0.5)
+            _line(axis, name, curve, STYLES[{UNTAUGHT: "baseline", RETRAINED: "retraining"}.get(name, name)])
+        _dress(axis, title, "")
+        axis.set(xlabel="labels", ylabel=ylabel)
     for axis in figure.axes[::2]:
         axis.legend(frameon=False, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -41,6 +41,7 @@ from everylabel.experiments.results import Results, Row
 from everylabel.experiments.selecting import BATCHES, LARGE
 from everylabel.experiments.updating import MOST_NUMBERS, SAMPLES, StepSize
 
+TITLE = "everylabel: the paper, reproduced"
 BOTH = ""  # experiments that time both ways of training
 SHORT = {"recipe": ", trained by the recipe", "fast": ", trained by fit_map", BOTH: ""}
 _MOST = f"{MOST_NUMBERS // 10**6} million"
@@ -101,8 +102,9 @@ def write_report(results: Results, command: str, folder: Path) -> Path:
             (folder / old).unlink(missing_ok=True)
         for file, png in pictures.items():
             (folder / file).write_bytes(png)
-        readme.write_text(pages.as_markdown(report), encoding="utf-8")
-        page.write_text(pages.as_html(report), encoding="utf-8")
+        text = pages.as_markdown(report)
+        readme.write_text(text, encoding="utf-8")
+        page.write_text(pages.as_html(TITLE, text, report.sections), encoding="utf-8")
     except OSError as error:
         raise EverylabelError(
             f"report folder {str(folder)!r}: {error}; the measurements are safe in {str(results.path)!r}: "
@@ -245,7 +247,13 @@ def _section(name: str, training: str, rows: list[Row]) -> Section:
         return Section(heading, note, drawn, [_speed_table(rows)])
     means = _mean_table(rows, "accuracy", "mean accuracy over the curve")
     if name == "step-size":
-        drawn = [_picture(file, heading, step_panels(rows, StepSize.steps))]
+        methods = {method.replace("_", " "): steps for method, steps in StepSize.steps.items()}
+        drawn = [
+            _picture(
+                f"{file}-{method.replace(' ', '-')}", f"{heading}: {method}", step_panels(rows, method, steps)
+            )
+            for method, steps in methods.items()
+        ]
         return Section(heading, note, drawn, [means])
     xlabel, other = XLABELS.get(name, "labels"), RELATIVE[name]
     log = "x" if name == "stages" else ""

@@ -165,7 +165,8 @@ def log_to_mlflow(results: Results, training: str) -> int:
         client = mlflow.MlflowClient()
         found = client.get_experiment_by_name(EXPERIMENT)
         home = client.create_experiment(EXPERIMENT) if found is None else found.experiment_id
-        before = {run.data.tags.get("everylabel.key"): run.info.run_id for run in _runs(client, home)}
+        runs: Any = mlflow.search_runs([home], output_format="list")
+        before = {run.data.tags.get("everylabel.key"): run.info.run_id for run in runs}
         for (experiment, dataset, variant), rows in groups.items():
             key = f"{experiment}/{dataset}/{training}/{variant}"
             if key in before:
@@ -183,17 +184,6 @@ def log_to_mlflow(results: Results, training: str) -> int:
             f"The measurements are safe in {str(results.path)!r}"
         ) from error
     return len(groups)
-
-
-def _runs(client: Any, home: str) -> list[Any]:
-    runs: list[Any] = []
-    token = None
-    while True:
-        page = client.search_runs([home], max_results=1000, page_token=token)
-        runs += page
-        token = page.token
-        if not token:
-            return runs
 
 
 def _metrics(rows: list[Row], dataset: str, variant: str) -> list[tuple[str, float, int, int]]:
