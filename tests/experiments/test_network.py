@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
-from everylabel.experiments import items, network
+from everylabel.experiments import data as datasets
+from everylabel.experiments import network
 from everylabel.experiments.data import Data, available, load
 from everylabel.experiments.engine import Cell, cells_of
 from everylabel.experiments.network import (
@@ -48,7 +49,7 @@ def write_images(folder: Path, n: int = 300) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def _no_installed_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(items, "SYSTEM", tmp_path / "nothing")
+    monkeypatch.setattr(datasets, "SYSTEM", tmp_path / "nothing")
 
 
 @pytest.fixture
