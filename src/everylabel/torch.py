@@ -7,8 +7,12 @@ need("torch", "torch", "everylabel.torch")  # and say so before the imports belo
 from everylabel.models.active_learner import ActiveLearner, train_network  # noqa: E402
 from everylabel.models.finetuning import TunedClassifier, TunedEncoder  # noqa: E402
 from everylabel.models.last_layer import LastLayer  # noqa: E402
-from everylabel.models.members import dropout_logits, ensemble_logits, train_ensemble  # noqa: E402
-from everylabel.models.recipe import train_head  # noqa: E402
+from everylabel.models.recipe import (  # noqa: E402
+    dropout_logits,
+    ensemble_logits,
+    train_ensemble,
+    train_head,
+)
 from everylabel.models.trainers import train_with  # noqa: E402
 
 __all__ = [

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import everylabel as el
-from everylabel.models.forward import Rows, _to
+from everylabel.models.forward import _to
 from everylabel.torch import LastLayer
 
 
@@ -284,15 +284,6 @@ def test_on_a_gpu() -> None:
     post = el.update(head.laplace((x, y)), head.features(x), y.cuda())
     head.write(post)
     assert head.layer.weight.is_cuda
-
-
-def test_rows_come_out_as_they_went_in_whatever_was_expected() -> None:
-    x = torch.randn(50, 4)
-    for expected in (0, 10, 50, 70):
-        rows = Rows(expected)
-        for part in torch.split(x, 7):
-            rows.add(part)
-        assert torch.equal(rows.all(), x)
 
 
 class Cosine(torch.nn.Linear):

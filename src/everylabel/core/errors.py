@@ -29,14 +29,15 @@ class MissingExtra(EverylabelError, ImportError):
     """A library of an optional extra is not installed."""
 
 
-def need(module: str, extra: str, purpose: str) -> Any:
-    """Import and return a library of an optional extra; the error says what to install."""
+def need(module: str, extra: str | None, purpose: str) -> Any:
+    """Import and return a library of an optional extra, or (None) of none; the error says what to install."""
     try:
         return import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
+        package = name if extra is None else f"'everylabel[{extra}]'"
         raise MissingExtra(
-            f"{purpose} needs {name} ({error}); install it with: pip install 'everylabel[{extra}]'"
+            f"{purpose} needs {name} ({error}); install it with: pip install {package}"
         ) from error
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from everylabel.core import Posterior, laplace, predict_proba
-from everylabel.core.checks import check_count
+from everylabel.core.checks import check_choice, check_count
 from everylabel.core.errors import EverylabelError, need
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.finetuning.encoder import Encoder, TunedEncoder
@@ -97,8 +97,7 @@ def train_network(
     >>> bool((model(inputs).argmax(1) == targets).float().mean() > 0.8)
     True
     """
-    if layers not in ("all", "last"):
-        raise EverylabelError(f"layers is {layers!r}; expected 'all' or 'last'")
+    check_choice(layers, "layers", ["all", "last"])
     parameters = list(model.parameters() if layers == "all" else LastLayer(model).layer.parameters())
     place = parameters[0].device
     optimiser = torch.optim.RAdam(parameters, lr=learning_rate, weight_decay=weight_decay)

@@ -30,7 +30,7 @@ from everylabel.core import (
     update,
 )
 from everylabel.core.arrays import softmax
-from everylabel.core.checks import check_matrix, check_positive, warn_of_outliers
+from everylabel.core.checks import check_choice, check_matrix, check_positive, warn_of_outliers
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.updates import METHODS
@@ -293,9 +293,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         for some in again._split_at_scaling(parts):
             again._learn(*some, known)
         again._taught = [again._taught[0], *parts]  # as given: they may be taken back later, too
-        fitted = ("posterior_", "classes_", "center_", "scale_", "matrix_", "_scaling_pending", "_taught")
-        for name in (*fitted, "names_hold_", "names_", "_asked_at"):
-            setattr(self, name, getattr(again, name))
+        again._declared = self._declared
+        self.__dict__.update(again.__dict__)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -469,12 +468,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise if a parameter that later calls need is invalid."""
-        if self.update not in UPDATES:
-            raise EverylabelError(f"update is {self.update!r}; expected one of {UPDATES}")
-        if self.predict_method not in PREDICTIONS[:3]:
-            raise EverylabelError(
-                f"predict_method is {self.predict_method!r}; expected one of {PREDICTIONS[:3]}"
-            )
+        check_choice(self.update, "update", UPDATES)
+        check_choice(self.predict_method, "predict_method", PREDICTIONS[:3])
         if self.predict_method == "probit" and self.likelihood not in ("binary", *SEVERAL.values()):
             raise EverylabelError(
                 "predict_method is 'probit'; expected 'mean_field' unless likelihood='binary'"

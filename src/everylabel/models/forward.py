@@ -81,33 +81,6 @@ def tensors_of(output: Any) -> list[torch.Tensor]:
     return [tensor for part in parts for tensor in tensors_of(part)]
 
 
-def count(data: Any) -> int:
-    """Return the number of instances, or 0 if it cannot be known beforehand."""
-    if isinstance(data, (tuple, Mapping)):
-        data = data[1] if isinstance(data, tuple) else next(iter(data.values()), ())
-    known = getattr(data, "dataset", data)  # a loader's
-    return 0 if isinstance(known, list) or not hasattr(known, "__len__") else len(known)
-
-
-class Rows:
-    """Collect rows of features in one preallocated table, so that no second copy is made at the end."""
-
-    def __init__(self, n: int) -> None:
-        self.n, self.table, self.end = n, torch.empty(0, 0), 0
-
-    def add(self, rows: torch.Tensor) -> None:
-        end = self.end + len(rows)
-        if end > len(self.table):
-            larger = rows.new_empty((max(self.n, end, 2 * len(self.table)), rows.shape[1]))
-            larger[: self.end] = self.table[: self.end] if self.end else 0
-            self.table = larger
-        self.table[self.end : end] = rows
-        self.end = end
-
-    def all(self) -> torch.Tensor:
-        return self.table if self.end == len(self.table) else self.table[: self.end].clone()
-
-
 def _split(data: Any, size: int) -> Iterable[Any]:
     """Return an iterable of batches; tensors, dicts of tensors and datasets are split."""
     if isinstance(data, torch.utils.data.Dataset) and hasattr(data, "__len__"):
@@ -129,9 +102,11 @@ def _split(data: Any, size: int) -> Iterable[Any]:
                 f"labels in data are no numbers ({error}); expected class numbers"
             ) from error
         parts = list(_split(inputs, size))
-        n = count(inputs)
-        if n and len(labels) != n:
-            raise EverylabelError(f"data has {n} inputs and {len(labels)} labels; expected the same number")
+        first = next(iter(inputs.values()), ()) if isinstance(inputs, Mapping) else inputs
+        if hasattr(first, "__len__") and not isinstance(first, list) and len(labels) != len(first):
+            raise EverylabelError(
+                f"data has {len(first)} inputs and {len(labels)} labels; expected the same number"
+            )
         return ((part, labels[at * size : (at + 1) * size]) for at, part in enumerate(parts))
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         return data

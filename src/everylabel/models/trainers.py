@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from everylabel.core.checks import check_choice
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, need
 from everylabel.models.active_learner import Labelled, Train, batch_loss, train_network
 from everylabel.models.last_layer import LastLayer
 
@@ -64,7 +64,7 @@ def train_with(
 
 
 def _skorch(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.nn.Module:
-    net = _library("skorch").NeuralNetClassifier(
+    net = need("skorch", None, "training").NeuralNetClassifier(
         model,
         criterion=torch.nn.CrossEntropyLoss,
         optimizer=torch.optim.Adam,
@@ -79,8 +79,8 @@ def _skorch(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.
 
 
 def _transformers(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.nn.Module:
-    transformers = _library("transformers")
-    _library("accelerate")  # its Trainer needs it, and would say so only late
+    transformers = need("transformers", None, "training")
+    need("accelerate", None, "training")  # its Trainer needs it, and would say so only late
     place = next(model.parameters()).device
     with tempfile.TemporaryDirectory() as folder:
         arguments = transformers.TrainingArguments(
@@ -97,7 +97,7 @@ def _transformers(model: torch.nn.Module, labelled: Labelled, how: Settings) -> 
 
 
 def _lightning(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.nn.Module:
-    lightning = _library("lightning")
+    lightning = need("lightning", None, "training")
     place = next(model.parameters()).device
 
     class Module(lightning.LightningModule):  # type: ignore[name-defined]
@@ -121,7 +121,7 @@ def _lightning(model: torch.nn.Module, labelled: Labelled, how: Settings) -> tor
 
 
 def _lora(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.nn.Module:
-    peft, last = _library("peft"), LastLayer(model).name
+    peft, last = need("peft", None, "training"), LastLayer(model).name
     linear = [
         name for name, part in model.named_modules() if isinstance(part, torch.nn.Linear) and name != last
     ]
@@ -134,18 +134,6 @@ def _lora(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.nn
     )
     merged: torch.nn.Module = adapted.merge_and_unload()
     return merged.requires_grad_(True).eval()
-
-
-def _library(name: str) -> Any:
-    """Import and return a library; the error says what to install."""
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise EverylabelError(
-            f"training needs {name} ({error}); install it with: pip install {name}"
-        ) from error
 
 
 TRAINERS: dict[str, Callable[..., torch.nn.Module]] = {

@@ -18,8 +18,7 @@ from everylabel.data.items import Options
 from everylabel.models.embedding.backend import Backend
 from everylabel.models.embedding.choose import How, choose, kind_of
 from everylabel.models.embedding.chunks import Chunks
-from everylabel.models.embedding.embed import encoded_rows, write_rows
-from everylabel.models.embedding.fitted import load_fit
+from everylabel.models.embedding.embed import encoded_rows, load_fit, write_rows
 from everylabel.scale import filesystem
 from everylabel.scale.cluster import connect, make_parts
 from everylabel.scale.manifest import Manifest, Part, open_or_create

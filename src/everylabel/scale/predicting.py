@@ -18,8 +18,7 @@ from everylabel.formats.records import prediction_records
 from everylabel.formats.tables import write_table
 from everylabel.labelling.model.training import prepare
 from everylabel.labelling.state.state import LabelSet
-from everylabel.models.embedding.embed import Embedder
-from everylabel.models.embedding.fitted import FITTED
+from everylabel.models.embedding.embed import FITTED, Embedder
 from everylabel.models.scaling import Scaling
 from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.files import Trust

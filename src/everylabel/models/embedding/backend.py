@@ -1,7 +1,7 @@
 """The interface of an encoder, and the base of pretrained ones.
 
 To add one: copy `Sentences` in `texts.py` (pretrained) or `Tfidf` there (has `fit(sample)` in place of a
-model's name, and a line in `fitted.py`), and give it a name in `choose.py`.
+model's name, and a line in `FITTED` of `embed.py`), and give it a name in `choose.py`.
 """
 
 from collections.abc import Iterable, Iterator

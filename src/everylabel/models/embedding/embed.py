@@ -16,12 +16,13 @@ import numpy as np
 
 from everylabel.core.checks import check_choice, check_count
 from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
-from everylabel.core.files import NO_ARRAY, write_atomically
+from everylabel.core.files import NO_ARRAY, VERSION, read_file, write_atomically, write_file
 from everylabel.data.cache import cache_folder, make_folder
 from everylabel.models.embedding.backend import Backend
 from everylabel.models.embedding.choose import How, choose, kind_of
 from everylabel.models.embedding.chunks import Chunks
-from everylabel.models.embedding.fitted import load_fit, save_fit
+from everylabel.models.embedding.images import Pixels
+from everylabel.models.embedding.texts import Tfidf
 
 
 def embed(
@@ -213,3 +214,34 @@ def _header(file: IO[bytes], shape: tuple[int, int], dtype: np.dtype) -> None:
 
 def _name(item: Any, at: int) -> str:
     return str(item) if isinstance(item, (str, Path)) else f"items[{at}]"
+
+
+FORMAT = "everylabel embedder"
+FITTED: dict[str, type[Tfidf] | type[Pixels]] = {"tfidf": Tfidf, "pixels": Pixels}
+
+
+def save_fit(backend: Backend, path: Path) -> None:
+    """Write the fit of a backend; pretrained models have none and leave no file."""
+    path.unlink(missing_ok=True)
+    if isinstance(backend, Tfidf | Pixels):
+        make_folder(path.parent)
+        header = {"format": FORMAT, "version": VERSION, "name": backend.name, "key": backend.key}
+        write_file(path, header, backend.arrays(), follow=True)
+
+
+def load_fit(path: Path, kind: str, model: str | None) -> Tfidf | Pixels:
+    """Return a fitted backend for items of this kind."""
+    expected = "expected embedder.npz of a project, or fit_out's file"
+    if not path.exists():
+        raise EverylabelError(f"fit {str(path)!r} is not there; {expected}")
+    try:
+        header, arrays = read_file(path, FORMAT, "embedder", "embed(fit_out=...)")
+        fitted = FITTED[header["name"]].from_arrays(str(header["key"]), arrays)
+    except (ValueError, KeyError, TypeError) as error:
+        raise EverylabelError(f"fit {str(path)!r} cannot be read ({error!r}); {expected}") from error
+    if fitted.kind != kind or model not in (None, fitted.name):
+        raise EverylabelError(
+            f"fit {str(path)!r} is of {fitted.name} for items of kind {fitted.kind!r}; got kind {kind!r} and "
+            f"model {model!r}"
+        )
+    return fitted
