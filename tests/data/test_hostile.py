@@ -199,7 +199,6 @@ def test_a_pipe_or_a_file_of_the_system_named_as_an_image_is_never_opened(tmp_pa
         assert media.image_bytes(path) == b"unreadable"
         assert "no plain file" in media.why_unreadable(path)
         assert digests.content_digest(path) == digests.UNREADABLE
-        assert digests._file_digest(path, 0, 1) == digests.UNREADABLE  # it was swapped in that moment
         with pytest.raises(EverylabelError, match=r"not there any more|no plain file"):
             media.read_picture(path)
 
@@ -230,13 +229,8 @@ def test_images_of_usual_formats_are_opened(tmp_path: Path, form: str) -> None:
     assert media.read_picture(path)[1].startswith("image/")
 
 
-def test_large_pictures_are_refused_or_made_smaller_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_pictures_are_refused_or_made_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "large.png"
-    Image.new("L", (2000, 100)).save(path)
-    first = media.read_picture(path)
-    assert media.read_picture(path)[0] is first[0]
     monkeypatch.setattr(media, "MOST_PIXELS", 150_000)
     Image.new("L", (2001, 100)).save(path)
     with pytest.raises(EverylabelError, match="2001 x 100 are more than 150,000 pixels"):

@@ -11,7 +11,7 @@ from PIL import Image
 import everylabel as el
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data import Items
-from everylabel.data.display import Images, Pixels, Rows, Texts
+from everylabel.data.display import Pictures, Rows, Texts
 from everylabel.data.items import Options
 from everylabel.data.read import dataset_name, read, read_rows
 from everylabel.data.source_diff import Known, compare
@@ -86,7 +86,7 @@ def test_a_folder_for_a_command(tmp_path: Path) -> None:
     (tmp_path / "broken.png").write_text("")
     items = read(tmp_path, Options())
     assert list(items.ids) == ["broken.png", "cats/a.png"]  # what is broken shows when it is embedded
-    assert isinstance(items.display, Images)
+    assert isinstance(items.display, Pictures)
     assert (items.classes, len(items.advice), len(items.digests)) == ((), 1, 2)
     assert read(tmp_path, Options(label_column="folder")).labels.tolist() == [-1, 0]
 
@@ -94,7 +94,7 @@ def test_a_folder_for_a_command(tmp_path: Path) -> None:
 def test_a_dataset_by_name() -> None:
     items = read("digits", Options())
     assert (len(items), items.kind, set(items.labels.tolist())) == (1797, "image", {-1})
-    assert isinstance(items.display, Pixels)
+    assert isinstance(items.display, Pictures)
     assert items.truth is not None
     assert items.features is not None
     assert items.features.dtype == np.float32

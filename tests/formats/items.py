@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from everylabel.data.display import Display, Images, Rows, Texts
+from everylabel.data.display import Display, Pictures, Rows, Texts
 from everylabel.projects.project import Project
 
 TEXTS = ("my card is lost", "send money", "=hello", "again")
@@ -16,7 +16,7 @@ def project(
     paths = [Path("photos") / f"{name}.png" for name in ids]
     shown: dict[str, Display] = {
         "text": Texts(texts),
-        "image": Images(paths, [str(path) for path in paths]),
+        "image": Pictures(paths, [str(path) for path in paths]),
         "features": Rows(ids),
     }
     n = len(ids)

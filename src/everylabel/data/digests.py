@@ -5,7 +5,6 @@ dataset's arrays, which never change, have a single hash over shape, type and so
 """
 
 import hashlib
-import os
 import stat
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -90,32 +89,27 @@ def content_digest(content: Any) -> str:
     if isinstance(content, np.ndarray):
         return _hash(f"{content.shape} {content.dtype.str}".encode() + content.tobytes())
     try:
-        about = Path(content).stat()
-        if not _is_plain(about):
+        path = Path(content)
+        if not is_plain_file(path):
             return UNREADABLE
-        return _file_digest(Path(content), about.st_mtime_ns, about.st_size)
+        about = path.stat()
+        return _file_digest(path, about.st_mtime_ns, about.st_size)
     except (OSError, TypeError, ValueError):
         return UNREADABLE
 
 
 @lru_cache(maxsize=100_000)
 def _file_digest(path: Path, changed: int, size: int) -> str:
-    with open(path, "rb", opener=_without_waiting) as file:
-        if not _is_plain(os.fstat(file.fileno())):  # replaced since the check
-            return UNREADABLE
-        if size > LARGEST_HASHED:
-            return _hash(f"{path} {changed} {size}".encode())
+    if size > LARGEST_HASHED:
+        return _hash(f"{path} {changed} {size}".encode())
+    with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
 
 
-def _is_plain(about: os.stat_result) -> bool:
-    """Return whether it is a regular, non-empty file; reading a pipe or a file of /proc may never end."""
+def is_plain_file(path: Path) -> bool:
+    """Return whether a path is a regular, non-empty file; reading a pipe or a file of /proc may never end."""
+    about = path.stat()
     return stat.S_ISREG(about.st_mode) and about.st_size > 0
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file without blocking, even if it is a pipe without a writer."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _hash(data: bytes) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from everylabel.core.errors import EverylabelError
 from everylabel.data.cells import label_of, written
 from everylabel.data.digests import bytes_digest, content_digest
-from everylabel.data.media import SMALL_SIDE, Picture, image_bytes, png, read_picture, shown_image
+from everylabel.data.media import SMALL_SIDE, Picture, image_bytes, shown_image
 
 Columns = Mapping[str, Sequence[Any]]  # field name -> one value per item
 SHORT = 300  # characters of a text in a list
@@ -83,14 +83,15 @@ class Texts(Display):
 
 @dataclass(frozen=True, eq=False)
 class Pictures(Display):
-    """Images in memory: PIL images, arrays of pixels or the bytes of files; some may be paths."""
+    """Images: paths of files (read on request), PIL images, arrays of pixels, or the bytes of files."""
 
-    images: Sequence[Any]
+    images: Sequence[Any] | np.ndarray
     names: Sequence[str]
     columns: Columns = field(default_factory=dict)
 
     def item(self, i: int) -> dict[str, Any]:
-        size = getattr(self.images[i], "size", None)  # PIL images have one
+        image = self.images[i]  # PIL images have a size, arrays a shape
+        size = image.shape[:2] if isinstance(image, np.ndarray) else getattr(image, "size", None)
         small = isinstance(size, tuple) and min(size) < SMALL_SIDE
         return shown_item(None, image=True, pixelated=small, fields=fields_of(self.columns, i))
 
@@ -98,44 +99,14 @@ class Pictures(Display):
         return shown_image(self.images[i], self.names[i])
 
     def digest(self, i: int) -> str:
-        return bytes_digest(image_bytes(self.images[i]))
+        image = self.images[i]
+        return content_digest(image) if isinstance(image, str | Path) else bytes_digest(image_bytes(image))
 
     def file(self, i: int) -> Path | None:
         return Path(self.images[i]) if isinstance(self.images[i], str | Path) else None
 
     def text(self, i: int) -> str:
         return self.names[i][:SHORT]
-
-
-@dataclass(frozen=True, eq=False)
-class Images(Pictures):
-    """Image files given by path, read on request."""
-
-    def picture(self, i: int) -> Picture:
-        return read_picture(self.images[i])
-
-    def digest(self, i: int) -> str:
-        return content_digest(self.images[i])
-
-
-@dataclass(frozen=True, eq=False)
-class Pixels(Display):
-    """Pictures as one array of 8 bits: (n, h, w) grey or (n, h, w, 3) RGB."""
-
-    pixels: np.ndarray
-    names: Sequence[str]
-
-    def item(self, i: int) -> dict[str, Any]:
-        return shown_item(None, image=True, pixelated=min(self.pixels.shape[1:3]) < SMALL_SIDE)
-
-    def picture(self, i: int) -> Picture:
-        return png(self.pixels[i]), "image/png"
-
-    def digest(self, i: int) -> str:
-        return content_digest(self.pixels[i])
-
-    def text(self, i: int) -> str:
-        return self.names[i]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from everylabel.data.digests import text_digests
 from everylabel.data.display import Columns, Display, Rows, Texts, joined_columns, some_rows
 
 LONGEST_ID = 1000  # characters
-BLOCK = 2**20  # labels scanned at a time
 Some = TypeVar("Some", bound="Items")
 MOST_FIELDS = 12  # shown beside a text
 SHOWN = 8  # class names in a note
@@ -194,13 +193,9 @@ class Items:
 
     @property
     def labelled(self) -> list[int]:
-        """Positions of the labelled items; found block by block, to save memory."""
-        starts = range(0, len(self.labels), BLOCK)
-        return [
-            int(start + i)
-            for start in starts
-            for i in np.flatnonzero(self.labels[start : start + BLOCK] >= 0)
-        ]
+        """Positions of the labelled items."""
+        found: list[int] = np.flatnonzero(self.labels >= 0).tolist()
+        return found
 
     def row(self, i: int) -> int | None:
         """Return an item's row number in the source, from 0; None if it was sent."""

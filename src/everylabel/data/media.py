@@ -1,8 +1,6 @@
 """Images of any kind (paths, PIL images, pixels, bytes): detecting, opening, comparing and showing them."""
 
-import hashlib
 import io
-import stat
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +11,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.cells import is_missing
+from everylabel.data.digests import is_plain_file
 
 # allowed formats, whatever a file is called; for others Pillow may run a program (PostScript)
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM", "AVIF", "HEIF", "JPEG2000", "ICO")
@@ -38,12 +37,6 @@ def are_paths(items: list[Any]) -> bool:
         return any(Path(item).is_file() for item in items[:FILES_TRIED])
     except (OSError, ValueError):  # a name too long for a file
         return False
-
-
-def is_plain_file(path: Path) -> bool:
-    """Return whether a path is a regular, non-empty file; reading a pipe or a file of /proc may never end."""
-    about = path.stat()
-    return stat.S_ISREG(about.st_mode) and about.st_size > 0
 
 
 def open_image(item: Any) -> Any | None:
@@ -132,7 +125,6 @@ Picture = tuple[bytes, str]  # the bytes and their media type
 LONGEST_SIDE = 1600  # pixels; a larger picture is scaled down
 LARGEST_FILE = 200 * 2**20  # bytes
 MOST_PIXELS = 100_000_000  # of a picture that must be fully decoded: some 400 MB of memory
-KEPT = 64  # cache size: converted pictures
 SMALL_SIDE = 64  # pixels; smaller pictures are drawn with hard edges
 _STARTS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -181,7 +173,7 @@ def shown(data: bytes, name: str) -> Picture:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about large images and odd metadata
-            return _kept(data)
+            return _converted(data, media_type(data))
     except Exception as error:  # Pillow raises many kinds of errors for a broken file
         raise EverylabelError(
             f"image {name!r} is damaged or no image ({type(error).__name__}: {error}); replace the file, "
@@ -194,27 +186,6 @@ def media_type(data: bytes) -> str | None:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((media for start, media in _STARTS if data.startswith(start)), None)
-
-
-def png(pixels: np.ndarray) -> bytes:
-    """Return grey (h, w) or RGB (h, w, 3) pixels of 8 bits as a PNG file."""
-    out = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels, dtype=np.uint8)).save(out, "PNG")
-    return out.getvalue()
-
-
-_made: dict[bytes, Picture] = {}
-
-
-def _kept(data: bytes) -> Picture:
-    """Return a picture for a browser; conversions are cached."""
-    key = hashlib.blake2b(data, digest_size=16).digest()
-    found = _made.pop(key, None) or _converted(data, media_type(data))
-    if found[0] is not data:
-        _made[key] = found  # most recently used
-        for oldest in list(_made)[:-KEPT]:
-            _made.pop(oldest, None)
-    return found
 
 
 def _converted(data: bytes, media: str | None) -> Picture:

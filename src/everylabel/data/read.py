@@ -18,7 +18,7 @@ from everylabel.data.classes import check_classes, no_labels
 from everylabel.data.datasets import read_dataset
 from everylabel.data.datasets.catalog import CLASSES, DARKEST, NAMES, dataset_key, read_digits
 from everylabel.data.digests import features_digest, image_digests, text_digests
-from everylabel.data.display import Display, Images, Pixels, Rows, Texts
+from everylabel.data.display import Display, Pictures, Rows, Texts
 from everylabel.data.items import Items, Options
 from everylabel.data.media import open_image
 from everylabel.data.readers import arrays, table
@@ -211,7 +211,7 @@ def _digits() -> Items:
         no_labels(len(ids)),
         CLASSES,
         features=features,
-        display=Pixels(pixels, ids),
+        display=Pictures(pixels, ids),
         digests=[features_digest(features)],
         truth=labels,
     )
@@ -256,8 +256,8 @@ def _display(kind: str, content: Any, ids: Sequence[str]) -> Display:
     if kind == "text":
         return Texts(content)
     if isinstance(content, np.ndarray):
-        return Pixels(content, ids)
-    return Images(content, [str(path) for path in content])
+        return Pictures(content, ids)
+    return Pictures(content, [str(path) for path in content])
 
 
 def _digests(content: Any, ids: Sequence[str], kind: str) -> Sequence[str]:

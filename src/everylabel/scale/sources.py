@@ -167,7 +167,9 @@ def _find_column(
 ) -> tuple[str, str]:
     """Return the kind and name of the column that looks like texts or images."""
     columns = {name: [row[name] for row in rows] for name in there if name != options.label_column}
-    found = looks_like(place, columns, there, Path() if filesystem.is_remote(place) else Path(place).parent)
+    found = looks_like(
+        f"source {place!r}", columns, there, Path() if filesystem.is_remote(place) else Path(place).parent
+    )
     if found is None:
         raise EverylabelError(
             f"source {place!r} has columns {', '.join(map(repr, there))}, and none looks like text; pass "

@@ -59,21 +59,20 @@ def read_dataset(
         folder = cache_folder() / "sources" / hashlib.sha256(str(source).encode()).hexdigest()[:16]
         place = folder / files[0].name if len(files) == 1 else folder
         return _fetched(key, files, folder, place, check, progress)
+    places: list[tuple[Path, tuple[Path, ...]]] = [(home, (home,))]
     if source is not None:
         place = Path(source)
-        found = _look(key, place, (place / "official" / key, place / key, place), stored, check)
-        if found is None:
-            wanted = ", ".join((f"{key}*.npz", *(official.name for official in entry.files)))
-            raise EverylabelError(f"source {str(source)!r} has no {key}; expected in it one of {wanted}")
-        return found
-    if os.environ.get("EVERYLABEL_DATA"):
+        places = [(place, (place / "official" / key, place / key, place))]
+    elif os.environ.get("EVERYLABEL_DATA"):
         place = Path(os.environ["EVERYLABEL_DATA"])
-        found = _look(key, place, (place / "official" / key, place / key), stored, check)
+        places.insert(0, (place, (place / "official" / key, place / key)))
+    for place, folders in places:
+        found = _look(key, place, folders, stored, check)
         if found is not None:
             return found
-    found = _look(key, home, (home,), stored, check)
-    if found is not None:
-        return found
+    if source is not None:
+        wanted = ", ".join((f"{key}*.npz", *(official.name for official in entry.files)))
+        raise EverylabelError(f"source {str(source)!r} has no {key}; expected in it one of {wanted}")
     if not download:
         wanted = ", ".join(f"{official.name} ({official.url})" for official in entry.files)
         raise EverylabelError(f"{key} is not here and download=False; put {wanted} into {str(home)!r}")

@@ -14,12 +14,13 @@ from everylabel.core.files import NO_ARRAY, unpacked_size
 from everylabel.data.cells import text_of
 from everylabel.data.classes import Names, check_classes, label_numbers, no_labels
 from everylabel.data.digests import features_digest, row_digests
-from everylabel.data.display import Columns, Images, Rows, Texts, some_rows
+from everylabel.data.display import Columns, Rows, Texts, some_rows
 from everylabel.data.items import IdList, Items, Options, unique_ids
 from everylabel.data.readers.rows import check_columns
 from everylabel.data.readers.table import (
     MOST_FIELDS,
     Ids,
+    check_no_columns,
     ids_of,
     image_paths,
     named_ids,
@@ -58,7 +59,8 @@ def read_arrays(path: Path, options: Options, plain: bool = False) -> Items:
         )
     _check_finite(path, stored.features)
     if options.show is None:
-        _check_no_columns(path, options)
+        named = replace(options, label_column=None)  # the file's own labels have a name
+        check_no_columns(named, "--show with the table that has it, a row for each row of features")
         advice.append("the page can only show row numbers; --show meta.csv adds what to see of each row")
     else:
         columns = _shown(Path(options.show), options, stored)
@@ -193,16 +195,6 @@ def _labels(
     return label_numbers([stored.classes[i] if i >= 0 else None for i in stored.labels], known, notes)
 
 
-def _check_no_columns(path: Path, options: Options) -> None:
-    named = {"text": options.text_column, "image": options.image_column, "id": named_ids(options.id_column)}
-    for kind, name in named.items():
-        if name is not None:
-            raise EverylabelError(
-                f"--{kind}-column is {name!r} and source {path.name!r} has no columns; expected --show with "
-                "the table that has this column, a row for each row of features"
-            )
-
-
 def _check_finite(path: Path | str, features: np.ndarray) -> None:
     if features.dtype.kind != "f":
         return
@@ -254,8 +246,6 @@ def _described(options: Options, names: Sequence[str], columns: Columns) -> tupl
         return "text", texts, Texts(texts, others)
     if options.image_column is not None and columns:
         values = columns[options.image_column]
-        paths = image_paths(values, Path(str(options.show)).parent)
-        if not all(path is None or isinstance(path, Path) for path in paths):
-            return "image", paths, pictures(paths, others)["display"]
-        return "image", paths, Images(paths, [text_of(value).strip() for value in values], others)
+        images = image_paths(values, Path(str(options.show)).parent)
+        return "image", images, pictures(images, others, values)["display"]
     return "features", None, Rows(names, others)

@@ -6,7 +6,7 @@ from pathlib import Path
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.classes import check_classes, label_numbers
 from everylabel.data.digests import image_digests
-from everylabel.data.display import Images
+from everylabel.data.display import Pictures
 from everylabel.data.items import Items, Options, unique_ids
 from everylabel.data.media import SUFFIXES
 
@@ -43,7 +43,7 @@ def read_folder(folder: Path, options: Options) -> Items:
         names,
         labels,
         classes,
-        display=Images(paths, names, {"file": names}),
+        display=Pictures(paths, names, {"file": names}),
         digests=image_digests(paths, names),
         notes=tuple(notes),
         advice=advice,

@@ -5,7 +5,7 @@ libraries is imported: a table is recognised by its methods. A table that only o
 interface (such as DuckDB's results) is read by pyarrow.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,18 +16,17 @@ from everylabel.core.arrays import to_numpy
 from everylabel.core.errors import EverylabelError, listed, need
 from everylabel.data.cells import is_missing, text_of
 from everylabel.data.classes import Names, check_classes, no_labels
-from everylabel.data.digests import content_digest, image_digests, text_digests
-from everylabel.data.display import Columns, Images, Pixels, Texts
+from everylabel.data.digests import content_digest, text_digests
+from everylabel.data.display import Pictures, Texts
 from everylabel.data.items import Items, Options
 from everylabel.data.media import are_paths, is_image, unpacked_image
 from everylabel.data.readers.arrays import read_features
 from everylabel.data.readers.rows import check_columns
 from everylabel.data.readers.table import (
-    LOOK_AT,
-    choose_ids,
+    check_no_columns,
+    detect,
+    is_plain,
     items_of,
-    looks_like,
-    named_ids,
     pictures,
     wanted_columns,
 )
@@ -178,7 +177,7 @@ def read_memory(source: Any, options: Options, *, plain: bool = False, show: Any
         raise EverylabelError("--show goes with an array of features (n, d); the source is none")
     if frame is not None:
         return _table(source, frame, options, plain)
-    _check_no_columns(options)
+    check_no_columns(options)
     items = _listed(content)
     empty = [i for i, text in enumerate(items.items) if not text.strip()] if items.kind == "text" else []
     if len(empty) == len(items):
@@ -190,26 +189,17 @@ def _table(source: Any, frame: Frame, options: Options, plain: bool) -> Items:
     """Return the rows of a table in memory."""
     if not frame.rows:
         raise EverylabelError("the table has no rows; expected at least one")
-    named = named_ids(options.id_column)
-    taken = [name for name in (options.label_column, named) if name is not None]
-    check_columns("the table", frame.names, [*wanted_columns(options), *taken])
-    notes, chosen = list[str](), dict[str, str]()
+    check_columns("the table", frame.names, wanted_columns(options))
     read = {name: frame.column(name) for name in (wanted_columns(options) if plain else frame.names)}
-    if options.text_column is None and options.image_column is None:
-        kind, name = _choose(frame, {name: read[name] for name in frame.names if name not in taken})
-        chosen = {f"{kind}_column": name}
-        notes.append(f"column {name!r} is labelled (--{kind}-column chooses another)")
-        options = replace(options, **chosen)  # type: ignore[arg-type]
-    if not plain and options.id_column is None:
-        ids, note = choose_ids(read, wanted_columns(options))
-        notes += [] if note is None else [note]
-        if ids is not None:
-            chosen["id_column"] = ids
-            options = replace(options, id_column=ids)
+    chosen, notes = dict[str, str](), list[str]()
+    if not plain:
+        options, chosen, notes = detect("the table", read, options, Path())
     if not plain and options.classes is None:
         options, note = _with_classes(source, frame, options)
         notes += [] if note is None else [note]
-    shown = {name: values for name, values in read.items() if name == options.image_column or _plain(values)}
+    shown = {
+        name: values for name, values in read.items() if name == options.image_column or is_plain(values)
+    }
     return replace(items_of("the table", shown, options, Path(), notes), chosen=chosen)
 
 
@@ -227,43 +217,15 @@ def _with_classes(source: Any, frame: Frame, options: Options) -> tuple[Options,
     return replace(options, classes=known[typed[0]]), note
 
 
-def _choose(frame: Frame, columns: Columns) -> tuple[str, str]:
-    """Return "text" or "image" and the only column that fits."""
-    some = {name: list(values[:LOOK_AT]) for name, values in columns.items()}
-    images = [name for name, values in some.items() if any(_is_stored_image(value) for value in values)]
-    texts = {name: values for name, values in some.items() if name not in images and _plain(columns[name])}
-    if len(images) == 1:
-        return "image", images[0]
-    found = None if images else looks_like("the table", texts, frame.names, Path())
-    if found is None:
-        there = listed([repr(name) for name in frame.names], 30)
-        raise EverylabelError(
-            f"the table has columns {there}, and it is not clear which to label; pass --text-column or "
-            "--image-column"
-        )
-    return found
-
-
-def _is_stored_image(value: Any) -> bool:
-    value = unpacked_image(value)
-    return is_image(value) and not isinstance(value, Path)
-
-
-def _plain(values: Sequence[Any]) -> bool:
-    """Return whether a column can be shown and exported: no images, no arrays."""
-    first = next((value for value in values if not is_missing(value)), None)
-    return not isinstance(first, bytes | dict | np.ndarray) and not is_image(first)
-
-
 def _features(content: np.ndarray, options: Options, show: Any) -> Items:
     """Return rows of features with their content."""
     if show is None:
-        _check_no_columns(options)
+        check_no_columns(options)
         return read_features(content, options, {})
     frame = frame_of(show)
     if frame is not None:
         return read_features(content, options, {name: frame.column(name) for name in frame.names})
-    _check_no_columns(options)
+    check_no_columns(options)
     seen = _listed(_contents(show))
     if len(seen) != len(content):
         raise EverylabelError(
@@ -279,7 +241,7 @@ def _listed(content: Any) -> Items:
     ids, none = [str(i) for i in range(n)], no_labels(n)
     if isinstance(content, np.ndarray):
         pixels, digests = as_pixels(content), [content_digest(each) for each in as_pixels(content)]
-        return Items(pixels, "image", ids, none, display=Pixels(pixels, ids), digests=digests)
+        return Items(pixels, "image", ids, none, display=Pictures(pixels, ids), digests=digests)
     there = [item for item in content if not is_missing(item)]
     if not there:
         raise EverylabelError(f"source is empty; expected {EXPECTED}")
@@ -287,10 +249,6 @@ def _listed(content: Any) -> Items:
         texts = [text_of(item) for item in content]
         return Items(texts, "text", ids, none, display=Texts(texts), digests=text_digests(texts))
     images = [None if is_missing(item) else _image(item, i) for i, item in enumerate(content)]
-    if all(image is None or isinstance(image, Path) for image in images):
-        names = [text_of(image) for image in images]
-        shown = Images(images, names)
-        return Items(images, "image", ids, none, display=shown, digests=image_digests(images, names))
     arrays = [image for image in images if isinstance(image, np.ndarray)]
     top = max((float(array.max()) for array in arrays if array.size), default=0.0)
     images = [_grey(as_pixels(i[None], top)[0]) if isinstance(i, np.ndarray) else i for i in images]
@@ -354,13 +312,3 @@ def _contents(source: Any) -> Any:
     if content and all(flat) and len({len(row) for row in content}) == 1:
         return np.stack(content)
     return content
-
-
-def _check_no_columns(options: Options) -> None:
-    named = {"text": options.text_column, "image": options.image_column}
-    named |= {"label": options.label_column, "id": named_ids(options.id_column)}
-    for kind, name in named.items():
-        if name is not None:
-            raise EverylabelError(
-                f"--{kind}-column is {name!r} and the source has no columns; expected a table with this one"
-            )

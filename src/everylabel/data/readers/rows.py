@@ -61,6 +61,7 @@ def read_rows(
     try:
         if path.stat().st_size == 0:
             raise _empty(path)
+        check_columns(path, column_names(path, encoding), columns)
         yield from reader(path, columns, encoding)
     except OSError as error:
         raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
@@ -127,7 +128,6 @@ def check_columns(path: Any, there: list[str], wanted: list[str]) -> None:
 def _csv(path: Path, columns: list[str], encoding: str | None, long_rows: str | None) -> Iterator[Row]:
     rows = read_delimited(path, encoding, long_rows)
     header = next(rows)
-    check_columns(path, header, columns)
     at = {name: header.index(name) for name in columns}
     for row in rows:
         yield {name: row[i] if i < len(row) else None for name, i in at.items()}
@@ -167,15 +167,10 @@ def _flat(row: Row, before: str = "", levels: int = LEVELS) -> Row:
 
 
 def _jsonl(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
-    there = False
     for number, line in enumerate(read_lines(path, encoding), 1):
-        if not line.strip():
-            continue
-        row = _object(path, number, line)
-        if not there:
-            check_columns(path, list(row), columns)
-            there = True
-        yield {name: row.get(name) for name in columns}
+        if line.strip():
+            row = _object(path, number, line)
+            yield {name: row.get(name) for name in columns}
 
 
 def _objects(path: Path, encoding: str | None) -> list[Row]:
@@ -195,19 +190,16 @@ def _objects(path: Path, encoding: str | None) -> list[Row]:
 
 
 def _json(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
-    check_columns(path, column_names(path, encoding), columns)
     yield from ({name: row.get(name) for name in columns} for row in _objects(path, encoding))
 
 
 def _xlsx(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
     header, rows = read_sheet(path)
-    check_columns(path, header, columns)
     at = {name: header.index(name) for name in columns}
     yield from ({name: row[i] for name, i in at.items()} for row in rows)
 
 
 def _parquet(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
-    check_columns(path, parquet_columns(path), columns)
     yield from read_parquet(path, columns)
 
 

@@ -8,8 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from everylabel.core.errors import EverylabelError, listed, need
-from everylabel.data.cells import label_of, text_of
+from everylabel.data.cells import is_missing, label_of, text_of
 from everylabel.data.classes import (
     check_classes,
     column_list,
@@ -20,7 +22,7 @@ from everylabel.data.classes import (
     odd_labels,
 )
 from everylabel.data.digests import bytes_digest, image_digests, text_digests
-from everylabel.data.display import Columns, Images, Pictures, Texts
+from everylabel.data.display import Columns, Pictures, Texts
 from everylabel.data.items import LONGEST_ID, IdList, Items, Options, unique_ids
 from everylabel.data.media import FILES_TRIED, image_bytes, is_image, unpacked_image
 from everylabel.data.media import SUFFIXES as IMAGES
@@ -40,25 +42,62 @@ def read_table(path: Path, options: Options, plain: bool = False, base: Path | N
     plain : without detected ids, and without columns to show
     base : folder of relative image paths; default: the file's folder
     """
-    chosen, notes = {}, []
     named = named_ids(options.id_column)
     if named is not None:
         check_ids_there(path, column_names(path, options.encoding), named)
+    columns = read_columns(path, wanted_columns(options), options, others=not plain)
+    base, chosen, notes = base or path.parent, dict[str, str](), list[str]()
+    if not plain:
+        options, chosen, notes = detect(f"source {str(path)!r}", columns, options, base)
+    return replace(items_of(str(path), columns, options, base, notes), chosen=chosen)
+
+
+def detect(
+    source: str, columns: Columns, options: Options, base: Path
+) -> tuple[Options, dict[str, str], list[str]]:
+    """Return options with the columns of items and of ids, those that were chosen, and notes about them."""
+    chosen, notes = dict[str, str](), list[str]()
     if options.text_column is None and options.image_column is None:
-        taken = (*label_columns(options), named)
-        kind, name = choose_column(path, taken, options)
-        chosen = {f"{kind}_column": name}
+        taken = (*label_columns(options), named_ids(options.id_column))
+        kind, name = _choose(source, {n: columns[n] for n in columns if n not in taken}, list(columns), base)
+        chosen[f"{kind}_column"] = name
         notes.append(f"column {name!r} is labelled (--{kind}-column chooses another)")
         options = replace(options, **chosen)  # type: ignore[arg-type]
-    wanted = wanted_columns(options)
-    columns = read_columns(path, wanted, options, others=not plain)
-    if options.id_column is None and not plain:
-        ids, note = choose_ids(columns, wanted)
+    if options.id_column is None:
+        found, note = choose_ids(columns, wanted_columns(options))
         notes += [] if note is None else [note]
-        if ids is not None:
-            chosen["id_column"] = ids
-            options = replace(options, id_column=ids)
-    return replace(items_of(str(path), columns, options, base or path.parent, notes), chosen=chosen)
+        if found is not None:
+            chosen["id_column"] = found
+            options = replace(options, id_column=found)
+    return options, chosen, notes
+
+
+def _choose(source: str, columns: Columns, there: Sequence[str], base: Path) -> tuple[str, str]:
+    """Return "text" or "image" and the only column that fits."""
+    some = {name: list(values[:LOOK_AT]) for name, values in columns.items()}
+    images = [name for name, values in some.items() if any(_is_stored_image(value) for value in values)]
+    texts = {name: values for name, values in some.items() if name not in images and is_plain(columns[name])}
+    if len(images) == 1:
+        return "image", images[0]
+    found = None if images else looks_like(source, texts, there, base)
+    if found is None:
+        names = listed([repr(name) for name in there], 30)
+        why = "several hold images" if images else "none looks like text"
+        raise EverylabelError(
+            f"{source} has columns {names}, and {why}; pass --text-column or --image-column"
+        )
+    return found
+
+
+def _is_stored_image(value: Any) -> bool:
+    value = unpacked_image(value)
+    return is_image(value) and not isinstance(value, Path)
+
+
+def is_plain(values: Sequence[Any]) -> bool:
+    """Return whether a column can be shown and exported: no images, no arrays."""
+    first = next((value for value in values if not is_missing(value)), None)
+    return not isinstance(first, bytes | dict | np.ndarray) and not is_image(first)
 
 
 def read_whole(path: Path, encoding: str | None = None, long_rows: str | None = None) -> Any:
@@ -96,8 +135,14 @@ def image_paths(values: Sequence[Any], base: Path) -> list[Any]:
     return [_image(value, base) for value in values]
 
 
-def pictures(images: Sequence[Any], fields: Columns) -> dict[str, Any]:
-    """Return display and digests of images in memory."""
+def pictures(images: Sequence[Any], fields: Columns, values: Sequence[Any] | None = None) -> dict[str, Any]:
+    """Return display and digests of images: of files by names and sizes, of images in memory by content.
+
+    values : what names the files; default: their paths
+    """
+    if all(image is None or isinstance(image, Path) for image in images):
+        names = [text_of(value).strip() for value in (images if values is None else values)]
+        return {"display": Pictures(images, names, fields), "digests": image_digests(images, names)}
     names = [str(image) if isinstance(image, Path) else f"image {i}" for i, image in enumerate(images)]
     digests = [bytes_digest(image_bytes(image)) for image in images]
     return {"display": Pictures(images, names, fields), "digests": digests}
@@ -160,12 +205,9 @@ def items_of(
     known["notes"] = tuple(notes)
     if options.image_column is not None:
         images = image_paths(values, base)
-        if all(image is None or isinstance(image, Path) for image in images):
-            names = [text_of(value).strip() for value in values]
-            shown = {"display": Images(images, names, fields), "digests": image_digests(images, names)}
-        else:
+        shown = pictures(images, fields, values)
+        if any(not isinstance(value, str | Path) for value in values if not is_missing(value)):
             known["columns"] = {name: columns[name] for name in columns if name != options.image_column}
-            shown = pictures(images, fields)
         return Items(images, "image", ids, labels, classes, **known, **shown)
     texts = [text_of(value) for value in values]
     empty = [i for i, text in enumerate(texts) if not text.strip()]
@@ -197,18 +239,6 @@ def _all_rows(path: Path, names: list[str], options: Options) -> dict[str, list[
     return columns
 
 
-def choose_column(path: Path, taken: Sequence[str | None], options: Options) -> tuple[str, str]:
-    """Return "text" or "image" and the one column that looks like it; an error lists them if none does."""
-    found = find_column(path, taken, options)
-    if found is None:
-        there = listed([repr(name) for name in column_names(path, options.encoding)], 30)
-        raise EverylabelError(
-            f"source {str(path)!r} has columns {there}, and none looks like text; pass --text-column or "
-            "--image-column"
-        )
-    return found
-
-
 def find_column(path: Path, taken: Sequence[str | None], options: Options) -> tuple[str, str] | None:
     """Return "text" or "image" and the one column that looks like it; an error if there are several."""
     there = list(dict.fromkeys(column_names(path, options.encoding)))
@@ -218,7 +248,9 @@ def find_column(path: Path, taken: Sequence[str | None], options: Options) -> tu
     rows = list(islice(some, LOOK_AT)) if names else []
     if not rows:
         raise EverylabelError(f"source {str(path)!r} has no rows to label; expected a header and rows")
-    return looks_like(str(path), {name: [row[name] for row in rows] for name in names}, there, path.parent)
+    return looks_like(
+        f"source {str(path)!r}", {name: [row[name] for row in rows] for name in names}, there, path.parent
+    )
 
 
 def looks_like(
@@ -238,7 +270,7 @@ def looks_like(
         return ("image", images[0]) if len(images) == 1 else None
     found, many = (listed([repr(name) for name in names], 30) for names in (there, texts))
     raise EverylabelError(
-        f"source {source!r} has columns {found}, and {many} could all be the text; pass --text-column or "
+        f"{source} has columns {found}, and {many} could all be the text; pass --text-column or "
         "--image-column"
     )
 
@@ -293,6 +325,17 @@ def ids_of(columns: Mapping[str, Sequence[Any]], id_column: str | None) -> Ids:
             f"or --id-column {NO_IDS}: rows are then recognised by their content"
         )
     return Ids(unique_ids(ids), ids, id_column)
+
+
+def check_no_columns(options: Options, instead: str = "a table with this one") -> None:
+    """Raise if the options name a column: the source has none."""
+    named = {"text": options.text_column, "image": options.image_column}
+    named |= {"label": options.label_column, "id": named_ids(options.id_column)}
+    for kind, name in named.items():
+        if name is not None:
+            raise EverylabelError(
+                f"--{kind}-column is {name!r} and the source has no columns; expected {instead}"
+            )
 
 
 def check_ids_there(path: Path, there: Sequence[str], id_column: str) -> None:
