@@ -15,9 +15,8 @@ import pytest
 import everylabel as el
 from everylabel.core.errors import EverylabelError
 from everylabel.formats.imports import read_labels
-from everylabel.formats.item_columns import ItemColumns, item_columns
 from everylabel.formats.records import Given, all_records, answer_records, label_records, prediction_records
-from everylabel.formats.tables import Records, guarded, unguarded, write_table
+from everylabel.formats.tables import ItemColumns, Records, guarded, item_columns, unguarded, write_table
 from tests.formats.items import project
 
 IDS = ["=cmd()", "-5", 'b,"c"', "ü\n"]
@@ -146,7 +145,7 @@ def test_columns_are_matched_by_options_and_by_text(tmp_path: Path) -> None:
     path.write_text('{"uid": "d", "mark": 1.0}\n{"uid": "b", "mark": 2}\n')
     found = read_labels(path, project(), id_column="uid", label_column="mark")
     assert [(label.id, label.label) for label in found.labels] == [("d", "1"), ("b", "2")]
-    with pytest.raises(EverylabelError, match=r"column 'who' is not in .*expected one of uid, mark"):
+    with pytest.raises(EverylabelError, match=r"column 'who' is not in .*expected one of 'uid', 'mark'"):
         read_labels(path, project(), person_column="who")
     with pytest.raises(EverylabelError, match="has columns uid, mark; expected one of labels"):
         read_labels(path, project())

@@ -69,7 +69,7 @@ def test_planted_errors_are_proposed_first_and_counted(tmp_path: Path) -> None:
 
 def test_export_has_corrected_labels_and_keeps_others(tmp_path: Path) -> None:
     from everylabel.formats.exports import _records
-    from everylabel.formats.item_columns import Cells, ItemColumns
+    from everylabel.formats.tables import Cells, ItemColumns
 
     with reviewing(tmp_path / "log.sqlite") as made:
         made.next("me").result()

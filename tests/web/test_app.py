@@ -19,7 +19,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import no_labels
 from everylabel.data.display import Texts
 from everylabel.data.items import Items
-from everylabel.formats.queue_tables import QueueTarget
+from everylabel.formats.records import QueueTarget
 from everylabel.labelling.state.state import LabelSet
 from everylabel.log.store import Store
 from everylabel.projects.project import Project

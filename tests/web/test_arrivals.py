@@ -16,7 +16,7 @@ from PIL import Image
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Sent
 from everylabel.data.source_diff import Known
-from everylabel.formats.item_columns import item_columns
+from everylabel.formats.tables import item_columns
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import Rows
 from everylabel.labelling.service import Service

@@ -54,7 +54,7 @@ def export(
         table_export,
         to_predict,
     )
-    from everylabel.formats.queue_tables import QueueTarget
+    from everylabel.formats.records import QueueTarget
     from everylabel.labelling.model.training import prepare
     from everylabel.labelling.queues import QUEUES
     from everylabel.projects.labelled import check_labelled

@@ -11,13 +11,12 @@ import numpy as np
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, need
 from everylabel.formats.argilla import argilla_records
-from everylabel.formats.item_columns import ItemColumns, item_columns
 from everylabel.formats.known import LABEL_STUDIO, MODELS, PROGRAMS, TABLES, Format
 from everylabel.formats.label_studio import label_studio_tasks
 from everylabel.formats.model import export_model, linear
-from everylabel.formats.queue_tables import QueueTarget, queue_records
 from everylabel.formats.records import (
     Given,
+    QueueTarget,
     all_records,
     answer_records,
     corrected_records,
@@ -25,8 +24,9 @@ from everylabel.formats.records import (
     label_records,
     named,
     prediction_records,
+    queue_records,
 )
-from everylabel.formats.tables import Records, write_table
+from everylabel.formats.tables import ItemColumns, Records, item_columns, write_table
 from everylabel.labelling.desk import Generation
 from everylabel.labelling.model.training import Prepared, prepare
 from everylabel.labelling.queues import QUEUES

@@ -9,8 +9,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.readers.rows import column_names, read_rows
 from everylabel.formats.argilla import argilla_rows
 from everylabel.formats.label_studio import read_tasks
-from everylabel.formats.label_tables import NamedColumns, label_columns, row_labels
-from everylabel.formats.matching import Imported, Matcher
+from everylabel.formats.label_tables import Imported, Matcher, NamedColumns, label_columns, row_labels
 from everylabel.projects.project import Project
 
 GUARDED = (".csv", ".tsv")  # files that spreadsheets open: cells may be guarded against formulas

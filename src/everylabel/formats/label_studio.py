@@ -11,9 +11,9 @@ from typing import Any
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.classes import list_text
 from everylabel.data.items import Items
-from everylabel.formats.item_columns import OWN_ID, ROW
-from everylabel.formats.matching import Imported, Matcher
+from everylabel.formats.label_tables import Imported, Matcher
 from everylabel.formats.records import Given
+from everylabel.formats.tables import OWN_ID, ROW
 from everylabel.labelling.state.types import classes_of
 from everylabel.projects.log import Label
 

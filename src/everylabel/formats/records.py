@@ -1,4 +1,4 @@
-"""The rows of an export: labels, answers, predictions or the test set, each with the columns of its item."""
+"""The rows of an export (labels, answers, predictions, test set, a queue), with the columns of each item."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,11 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from everylabel.core.checks import check_choice
+from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import SEPARATOR
-from everylabel.formats.item_columns import ItemColumns
-from everylabel.formats.tables import Records
+from everylabel.formats.tables import ItemColumns, Records
 from everylabel.labelling.model.learner import certainty
-from everylabel.labelling.state.types import GIVEN, ClassSet, Value
+from everylabel.labelling.model.training import Prepared
+from everylabel.labelling.quality.assessment import left_out
+from everylabel.labelling.queues import Asked, Look, labelled_otherwise, queue
+from everylabel.labelling.sources.consensus import find_consensus
+from everylabel.labelling.state.state import LabelSet
+from everylabel.labelling.state.types import GIVEN, NONE, ClassSet, Value
+from everylabel.models.thresholds import thresholds_of
+from everylabel.projects.predictions import names_that_teach, probabilities_of, trained_with_evidence
 
 PREDICTED = 4096  # instances predicted at a time
 LABELS: dict[str, type] = {"label": str}
@@ -119,20 +127,15 @@ def all_records(
     thresholds : (k,) if items may have several classes
     """
     left = {*np.asarray(items).tolist()} - labels.keys()
-    order = sorted({*labels, *left})
+    found = _probabilities(sorted(left), probabilities)
 
     def rows() -> Iterator[tuple[int, Sequence[Any]]]:
-        for at in range(0, len(order), PREDICTED):
-            chunk = order[at : at + PREDICTED]
-            free = [i for i in chunk if i in left]
-            probs = probabilities(np.array(free, np.int64)) if free else ()
-            said = dict(zip(free, probs, strict=True))
-            for i in chunk:
-                if i in left:
-                    label, sure = predicted(said[i], classes, thresholds)
-                    yield i, (label, MODEL, sure)
-                else:
-                    yield i, (*labels[i], None)
+        for i in sorted({*labels, *left}):
+            if i in left:
+                label, sure = predicted(next(found)[1], classes, thresholds)
+                yield i, (label, MODEL, sure)
+            else:
+                yield i, (*labels[i], None)
 
     return about.records({"label": str, "source": str, "probability": float}, rows())
 
@@ -149,17 +152,10 @@ def prediction_records(
     probabilities : from positions (b,) to (b, k)
     thresholds : (k,) if items may have several classes
     """
-    positions = np.asarray(items, dtype=np.int64)
-
-    def rows() -> Iterator[tuple[int, Sequence[Any]]]:
-        for at in range(0, len(positions), PREDICTED):
-            chunk = positions[at : at + PREDICTED]
-            probs = np.asarray(probabilities(chunk), dtype=np.float64)
-            for i, row in zip(chunk.tolist(), probs, strict=True):
-                yield i, (*predicted(row, classes, thresholds), *np.round(row, 6).tolist())
-
+    found = _probabilities(items, probabilities)
+    rows = ((i, (*predicted(row, classes, thresholds), *np.round(row, 6).tolist())) for i, row in found)
     columns: dict[str, type] = {"label": str, "probability": float}
-    return about.records(columns | {f"p({name})": float for name in classes}, rows())
+    return about.records(columns | {f"p({name})": float for name in classes}, rows)
 
 
 def held_out_records(
@@ -170,11 +166,19 @@ def held_out_records(
     thresholds: np.ndarray | None = None,
 ) -> Records:
     """Return a row for each test item that has a label, in the order of the source."""
-    items = np.array(sorted(test), dtype=np.int64)
-    probs = probabilities(items)
-    pairs = zip(items.tolist(), probs, strict=True)
-    rows = ((i, (named(test[i], classes), *predicted(row, classes, thresholds))) for i, row in pairs)
+    found = _probabilities(sorted(test), probabilities)
+    rows = ((i, (named(test[i], classes), *predicted(row, classes, thresholds))) for i, row in found)
     return about.records(HELD_OUT, rows)
+
+
+def _probabilities(
+    items: Sequence[int] | np.ndarray, probabilities: Callable[[np.ndarray], np.ndarray]
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield items with their probabilities (k,), PREDICTED at a time."""
+    positions = np.asarray(items, dtype=np.int64)
+    for at in range(0, len(positions), PREDICTED):
+        chunk = positions[at : at + PREDICTED]
+        yield from zip(chunk.tolist(), np.asarray(probabilities(chunk), np.float64), strict=True)
 
 
 def predicted(probs: np.ndarray, classes: Sequence[str], thresholds: np.ndarray | None) -> tuple[str, float]:
@@ -187,3 +191,70 @@ def predicted(probs: np.ndarray, classes: Sequence[str], thresholds: np.ndarray 
         return classes[top], round(float(probs[top]), 6)
     label = ClassSet.of(np.flatnonzero(probs >= thresholds).tolist(), range(len(classes)))
     return named(label, classes), round(certainty(probs, thresholds), 6)
+
+
+COLUMNS: dict[str, type] = {"label": str, "guess": str, "score": float, "otherwise": str}
+
+
+class QueueTarget(NamedTuple):
+    """The class (by name) and the item (by id) that a queue is about."""
+
+    class_: str | None = None
+    item: str | None = None
+
+    def asked(self, name: str, label_set: LabelSet, ids: Sequence[str]) -> Asked:
+        """Return the request for a queue by numbers, or raise if class or item does not exist."""
+        if self.class_ is not None:
+            check_choice(self.class_, "class", label_set.classes)
+        if self.item is not None and self.item not in ids:
+            raise EverylabelError(f"item is {self.item!r}; expected an id of this project")
+        number = None if self.class_ is None else label_set.classes.index(self.class_)
+        return Asked(name, number, None if self.item is None else list(ids).index(self.item))
+
+
+def queue_records(
+    columns: ItemColumns, ids: Sequence[str], prepared: Prepared, label_set: LabelSet, asked: Asked
+) -> Records:
+    """Return a row for each item of a queue, in the queue's order.
+
+    Columns: the item's label, the model's guess (without that label), the score that ranks the queue and, for
+    a suspect label, `otherwise`: the ids of the most similar items with another label.
+    """
+    look, classes = _look(prepared, label_set), label_set.classes
+
+    def values(item: int, score: float | None) -> Sequence[Any]:
+        label = look.labels.get(item)
+        other = labelled_otherwise(look, item) if asked.name == "suspect" else []
+        said = None if label in (None, NONE) else named(label, classes)
+        ranked = None if score is None else round(score, 6)
+        return said, _guess(look, item, classes), ranked, " ".join(ids[i] for i in other)
+
+    return columns.records(COLUMNS, ((item, values(item, score)) for item, score in queue(look, asked)))
+
+
+def _guess(look: Look, item: int, classes: Sequence[str]) -> str | None:
+    if item in look.left_out:
+        guess = look.left_out[item].guess
+        return None if guess == NONE else named(guess, classes)
+    if look.probabilities is None:
+        return None
+    return predicted(look.probabilities[item], classes, look.thresholds)[0]
+
+
+def _look(prepared: Prepared, label_set: LabelSet) -> Look:
+    """Return the input of queues, by a model trained on all labels."""
+    answers, labels, k = label_set.answers, label_set.labels, len(label_set.classes)
+    if not labels:
+        return Look(prepared.features, None, labels, answers, {})
+    posterior, evidence = trained_with_evidence(prepared, label_set)
+    probs = probabilities_of(np.arange(len(prepared.features)), prepared, posterior, evidence)
+    multi, limits = label_set.multi_label, thresholds_of(posterior, prepared.features)
+    both = {**labels, **dict.fromkeys(label_set.none, k)}
+    columns = [*range(k), NONE] if label_set.none else list(range(k))
+    known = columns, names_that_teach(prepared, label_set), label_set.ruled_out
+    doubts = left_out(prepared.features, both, *known, multi_label=multi)
+    stands = {**labels, **dict.fromkeys(label_set.none, NONE)}
+    look = Look(prepared.features, probs, stands, answers, doubts, multi_label=multi, thresholds=limits)
+    answered = {i: given for i, given in answers.items() if i in stands}
+    agreed = {} if multi else find_consensus(prepared.features, answered, label_set.final)
+    return look._replace(final=frozenset(label_set.final), consensus=agreed)

@@ -20,8 +20,7 @@ from everylabel.data.readers.memory import frame_of
 from everylabel.data.readers.rows import column_names, read_rows
 from everylabel.formats.imports import GUARDED, read_json
 from everylabel.formats.label_studio import predictions_of
-from everylabel.formats.label_tables import NamedColumns, items_of, label_columns
-from everylabel.formats.matching import Matcher
+from everylabel.formats.label_tables import Matcher, NamedColumns, items_of, label_columns
 from everylabel.formats.tables import unguarded
 from everylabel.labelling.state.types import most_probable
 from everylabel.projects.log import Proposed, class_names

@@ -19,9 +19,8 @@ from everylabel.data.items import Items, Options
 from everylabel.data.read import read
 from everylabel.data.readers.memory import frame_of, read_memory
 from everylabel.data.readers.table import NO_IDS
-from everylabel.formats.item_columns import item_columns
 from everylabel.formats.records import label_records, named
-from everylabel.formats.tables import Records
+from everylabel.formats.tables import Records, item_columns
 from everylabel.labelling.model.training import Rows, prepare
 from everylabel.labelling.progress import accuracy
 from everylabel.labelling.quality.accuracy import Interval

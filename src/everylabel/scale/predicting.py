@@ -12,10 +12,9 @@ import numpy as np
 from everylabel.core import Posterior, predict_proba
 from everylabel.core.checks import check_choice, check_count
 from everylabel.core.errors import EverylabelError
-from everylabel.formats.item_columns import ROW, Cells, ItemColumns
 from everylabel.formats.known import TABLES
 from everylabel.formats.records import prediction_records
-from everylabel.formats.tables import write_table
+from everylabel.formats.tables import ROW, Cells, ItemColumns, write_table
 from everylabel.labelling.model.training import prepare
 from everylabel.labelling.state.state import LabelSet
 from everylabel.models.embedding.embed import FITTED, Embedder

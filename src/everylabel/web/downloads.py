@@ -25,7 +25,7 @@ from everylabel.core.checks import check_choice
 from everylabel.core.errors import need
 from everylabel.data.items import Numbered
 from everylabel.formats.exports import Export, model_export, table_export
-from everylabel.formats.queue_tables import QueueTarget
+from everylabel.formats.records import QueueTarget
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import GROWN, Prepared, prepare
 from everylabel.labelling.state.state import LabelSet

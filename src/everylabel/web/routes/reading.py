@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse, Response
 
 from everylabel.data.items import Numbered
 from everylabel.formats.known import MODELS, PROGRAMS, TABLES
-from everylabel.formats.queue_tables import QueueTarget
+from everylabel.formats.records import QueueTarget
 from everylabel.labelling.queues import (
     HIGH,
     LOW,
