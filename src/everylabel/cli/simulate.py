@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from everylabel.simulation import Point
 
 WIDTH = 10  # characters of a bar in the table
-ROWS = 12  # of the table at most, including the last point
+ROWS = 12  # maximum rows of the table, including the last point
 
 
 def simulate(

@@ -67,7 +67,7 @@ class Data:
     weights: Array
     label_sums: Array
     queued: tuple[Labelled, ...] = ()  # learned, not in the arrays yet
-    preconditioner: Preconditioner | None = None  # of the last exact update, for the next
+    preconditioner: Preconditioner | None = None  # from the last exact update, for the next
 
     @property
     def features(self) -> Array:

@@ -124,7 +124,7 @@ Picture = tuple[bytes, str]  # the bytes and their media type
 
 LONGEST_SIDE = 1600  # pixels; a larger picture is scaled down
 LARGEST_FILE = 200 * 2**20  # bytes
-MOST_PIXELS = 100_000_000  # of a picture that must be fully decoded: some 400 MB of memory
+MOST_PIXELS = 100_000_000  # of pictures that must be fully decoded: about 400 MB of memory
 SMALL_SIDE = 64  # pixels; smaller pictures are drawn with hard edges
 _STARTS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),

@@ -63,7 +63,7 @@ class Data(NamedTuple):
     test_y: np.ndarray
     n_classes: int
     setting: Setting
-    digest: str  # of all features and labels, before the split
+    digest: str  # hash of all features and labels, before the split
     encoder: str = ""  # of texts: the folder of the network that is trained
 
 

@@ -18,7 +18,7 @@ from everylabel.experiments.training import accuracy, train
 from everylabel.selection import Pool, optimal_batch, select
 from everylabel.selection.strategies import DEFAULT
 
-FEWER_CYCLES = 10  # of the experiments beyond the paper
+FEWER_CYCLES = 10  # cycles of the experiments beyond the paper
 CANDIDATES = 1000  # App. F: drawn again in every cycle
 LARGE = 100  # batch size from which look-ahead is reduced; see the choosers
 BATCHES = 2000

@@ -36,7 +36,7 @@ class Answer(NamedTuple):
 
     label: str | None  # None if it names no class
     score: float | None  # probability of the class by the server
-    tokens: tuple[int, int]  # of question and answer; estimated if the server does not report them
+    tokens: tuple[int, int]  # in question and answer; estimated if the server does not report them
     text: str  # the answer as it came
 
 
@@ -62,7 +62,7 @@ def _by_object(classes: Sequence[str]) -> dict[str, Any]:
     return {"type": "json_object", "schema": schema(classes)}  # llama.cpp reads the schema, others do not
 
 
-FORMS = (_by_schema, _by_object, None)  # of `response_format`, the first that the server takes
+FORMS = (_by_schema, _by_object, None)  # `response_format`: the first that the server accepts
 
 
 class Chat:

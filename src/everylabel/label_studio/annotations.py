@@ -19,7 +19,7 @@ from everylabel.labelling.state.types import Entry, Value, classes_of
 from everylabel.log import events
 from everylabel.log.events import Event
 
-START, DELETED = "annotation", "deleted"  # of an event's key
+START, DELETED = "annotation", "deleted"  # first part of an event's key
 _KEY = re.compile(rf"{START} (\d+) ({DELETED}|[-+.\de]+) \d+")
 
 
@@ -93,7 +93,7 @@ class Known(NamedTuple):
     """An annotation in the log: its last change, and its answer."""
 
     updated: float
-    seq: int  # of the answer's event
+    seq: int  # number of the answer's event
     person: str
     body: events.Answered
     own: bool = False  # given on our page, and sent to Label Studio

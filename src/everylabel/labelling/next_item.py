@@ -20,8 +20,8 @@ class Due(NamedTuple):
 
     item: int
     reason: str
-    among: int | None = None  # of a check: it was drawn among items predicted as this class; None: all items
-    share: float | None = None  # of a check: share of the free items that are predicted as that class
+    among: int | None = None  # a check was drawn among items predicted as this class; None: all items
+    share: float | None = None  # share of the free items that are predicted as that class
 
 
 def due(state: State, learner: Learner, person: str, count: int, rng: np.random.Generator) -> Due | None:

@@ -50,7 +50,7 @@ events = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("key", sa.Text),
-    sa.Column("chain", sa.Text),  # of all other columns but the project, and of the event before
+    sa.Column("chain", sa.Text),  # hash of all other columns except the project, and of the event before
     sa.UniqueConstraint("project", "key"),
 )
 items = sa.Table(
@@ -64,7 +64,7 @@ heads = sa.Table(
     "everylabel_heads",
     tables,
     sa.Column("project", sa.Text, primary_key=True),
-    sa.Column("seq", sa.BigInteger, nullable=False),  # of the last event
+    sa.Column("seq", sa.BigInteger, nullable=False),  # number of the last event
     sa.Column("chain", sa.Text, nullable=False),
     sa.Column("items", sa.Text, nullable=False),  # digest of the items' text; "" if there are none
 )

@@ -133,8 +133,8 @@ class Out(_OfItem, frozen=True, tag="out"):
     again: bool = False  # leased again because its answer was undone
     expected: float | None = None  # mean largest probability over the unlabelled items
     by: str = ""  # the strategy that chose it; "question": for yes / no; "left": only skipped ones were left
-    among: int | None = None  # of a check: drawn among the items predicted as this class; None: all items
-    share: float | None = None  # of a check: share of the free items that are predicted as that class
+    among: int | None = None  # a check was drawn among the items predicted as this class; None: all items
+    share: float | None = None  # share of the free items that are predicted as that class
 
 
 class Release(_OfItem, frozen=True, tag="release"):
@@ -240,7 +240,7 @@ class Extended(_Kind, frozen=True, tag="extended"):
     """Items joined the pool, in this order. Items named again have new features."""
 
     ids: Sequence[str] | int  # n stands for the ids "0" to "n - 1"
-    digest: str  # of their features
+    digest: str  # hash of their features
     sent: list[dict[str, Any]] | None = None  # id, text and fields of items that came by the API
 
     @property
@@ -257,7 +257,7 @@ class Suggested(_Kind, frozen=True, tag="suggested"):
     scores: list[float | None] | None = None  # probability of each class by the source
     columns: list[str] = []  # columns of the source that hold suggestions: the page never shows them
     over: list[int] = []  # the class of each column of `probabilities`
-    probabilities: list[list[float] | None] | None = None  # of each item, if the source gave any
+    probabilities: list[list[float] | None] | None = None  # one list per item, if the source gave any
 
 
 class Assessed(_Kind, frozen=True, tag="assessed"):
@@ -328,7 +328,7 @@ class Event:
     at: float  # seconds since 1970
     person: str
     body: Body
-    key: str | None = None  # of the request: a repeated request counts once
+    key: str | None = None  # identifies the request: a repeated request counts once
 
 
 def to_row(body: Body) -> tuple[str, dict[str, Any]]:

@@ -128,7 +128,7 @@ class Watched:
     def __init__(self, source: str, options: Options) -> None:
         self.path, self.options = _watchable(source), options
         self._seen: object = None  # size and time of the table, or digests of the images, at the last look
-        self._sizes: dict[Path, tuple[int, int]] = {}  # of images that have not joined yet
+        self._sizes: dict[Path, tuple[int, int]] = {}  # sizes of images that have not joined yet
 
     def look(self) -> Look | None:
         """Return the source; None if it has not changed since the last look."""

@@ -65,7 +65,7 @@ class Proposed(NamedTuple):
     label: str
     source: str
     score: float | None = None
-    probabilities: Mapping[str, float] | None = None  # of each class by the source
+    probabilities: Mapping[str, float] | None = None  # probability of each class by the source
 
 
 class OpenLog(NamedTuple):

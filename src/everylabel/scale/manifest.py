@@ -44,7 +44,7 @@ class Manifest:
     about: Mapping[str, Any]  # the options that the parts depend on, by their names on the command line
     ending: str
     parts: Sequence[Part]
-    files: Sequence[Stamp]  # of the source
+    files: Sequence[Stamp]  # files of the source
     source: str = ""
 
     @property

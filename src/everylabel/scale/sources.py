@@ -37,7 +37,7 @@ class Source:
     kind: str  # "text" or "image"
     options: Options
     tables: tuple[str, ...]  # the files, or a Parquet copy of a CSV or JSONL file
-    rows: tuple[int, ...] = ()  # of each table
+    rows: tuple[int, ...] = ()  # number of rows of each table
 
     @property
     def base(self) -> Path:

@@ -116,5 +116,5 @@ def _largest(probs: Float[Array, "*b k"]) -> Float[Array, "*b"]:
 
 gaussian = SharedCovariance(_constant)
 categorical = SharedCovariance(_upper_bound)
-binary = Binary(_largest)  # of one column
+binary = Binary(_largest)  # the largest curvature of one column
 bernoulli = Bernoulli(_largest)

@@ -31,7 +31,7 @@ from everylabel.data.readers.rows import check_columns, column_names, read_rows
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")
 MOST_FIELDS = 12  # columns shown beside the item
 LOOK_AT = 1000  # rows that a column is judged by
-NEAR = 0.5  # of the longest mean length; a column at least this long could be the text, too
+NEAR = 0.5  # share of the longest mean length; a column at least this long could be the text, too
 USUAL = ("id", "_id", "uuid", "guid", "key")  # names of id columns, besides those that end in _id
 NO_IDS = "none"  # --id-column none: the source has none
 

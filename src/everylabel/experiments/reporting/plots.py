@@ -52,7 +52,7 @@ for _every, _colour in ((10, BLUE), (25, GREEN), (50, ORANGE), (100, RED)):
         STYLES[f"every {_every}, {_how}"] = (_colour, _dashes)
 STEPS = (SKY, BLUE, GREEN, ORANGE, RED, PINK)  # from the smallest
 BENEATH = "retraining"  # drawn wide, below the other lines
-COLOURS = 256  # of a PNG: a quarter of the size
+COLOURS = 256  # colours of a PNG: a quarter of the size
 CLASSES = (BLUE, RED)
 SHADES = [LinearSegmentedColormap.from_list("", (BLUE, "white", RED))(i / 9) for i in range(10)]
 

@@ -42,7 +42,7 @@ from everylabel.labelling.state.types import Check
 
 LEVEL, SLOPE, DRAWN = 1.0, 0.25, 0.7  # standard deviations of the prior
 CHOSEN = 0.5  # weight of an item that was not drawn at random
-Z = 2.807034  # of a 99.5 % interval
+Z = 2.807034  # quantile of a 99.5 % interval
 FEWEST = 5  # random checks needed before a figure is shown
 EDGE = 1e-6  # probabilities are clipped to [EDGE, 1 - EDGE]
 STEPS = 50  # maximum number of Newton steps

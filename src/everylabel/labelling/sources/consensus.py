@@ -36,7 +36,7 @@ class Consensus(NamedTuple):
     """Class probabilities of items with answers, and the answerers' confusion matrices."""
 
     probs: np.ndarray  # (n, k)
-    confusions: list[Confusion]  # of each answerer
+    confusions: list[Confusion]  # one per answerer
 
     @property
     def classes(self) -> np.ndarray:
@@ -47,7 +47,7 @@ class ItemConsensus(NamedTuple):
     """The consensus on one item."""
 
     label: int  # the most probable class
-    probability: float  # of that class
+    probability: float  # probability of that class
     values: list[int]  # the answers, sorted
     probs: Mapping[int, float]  # probability of each class
 

@@ -57,7 +57,7 @@ class Taught(NamedTuple):
     mean: np.ndarray  # (d + 1, k)
     targets: SoftTargets | None  # None if no source teaches
     confusions: dict[str, Confusion]
-    heard: tuple[Suggestions, ...] = ()  # of the sources that are not ignored
+    heard: tuple[Suggestions, ...] = ()  # suggestions of the sources that are not ignored
 
 
 def teach(

@@ -53,7 +53,7 @@ class Refused(EverylabelError):
 class ClassBook:
     """Classes by number; each change returns a new book."""
 
-    names: list[str] = field(default_factory=list)  # of all classes that ever existed
+    names: list[str] = field(default_factory=list)  # names of all classes that ever existed
     order: tuple[int, ...] = ()  # the current classes, in the order shown
     removed: Mapping[int, int | None] = field(default_factory=dict)  # -> class that has its labels
     descriptions: Mapping[int, str] = field(default_factory=dict)

@@ -42,7 +42,7 @@ class Network:
     beside: bool = False  # runs beside a server: leave one core to it
     threads: int = 0  # without a server; 0: one a core
 
-    form: ClassVar[str]  # of the backend, in its key
+    form: ClassVar[str]  # name of the backend, in its key
     chunk: ClassVar[int]
 
     @property

@@ -24,7 +24,7 @@ from everylabel.models.embedding.hub import cannot_load, located
 
 BATCH_SIZE = 32  # items that are embedded at a time
 CHUNK = 8  # items of a batch that are padded to one length: halves the time where lengths differ
-CACHE_BYTES = 2 * 10**9  # of states on disk: 100,000 texts of 25 tokens by MiniLM
+CACHE_BYTES = 2 * 10**9  # states on disk: 100,000 texts of 25 tokens by MiniLM
 RECORD, FROZEN = "finetuned.json", "frozen.safetensors"
 INSTEAD = "frozen features (el.embed)"
 Weights = dict[str, torch.Tensor]
@@ -245,7 +245,7 @@ class States:
                 tick(min(1.0, (at + len(idx)) / self.n))
             file.flush()
             self.table = np.memmap(file, dtype, "r").reshape(-1, hidden.shape[2])
-        self.features = np.concatenate(features)[np.argsort(order)]  # of the untrained encoder
+        self.features = np.concatenate(features)[np.argsort(order)]  # features by the untrained encoder
         self.ends = np.empty_like(self.lengths)
         self.ends[order] = np.cumsum(self.lengths[order])
 

@@ -9,7 +9,7 @@ import torch
 from everylabel.models.finetuning.encoder import TunedEncoder
 
 INPUTS = {"text": ["input_ids", "attention_mask"], "image": ["pixel_values"]}
-EXAMPLES = ["a text of some words", "a"]  # of two lengths, so that the mask matters
+EXAMPLES = ["a text of some words", "a"]  # two lengths, so that the mask matters
 
 
 class Network(torch.nn.Module):

@@ -28,11 +28,11 @@ class Recipe(NamedTuple):
 
     steps: int | None = None  # by the number of labels
     batch_size: int = 24
-    learning_rate: float = 2e-4  # of the blocks
-    head_rate: float = 1e-3  # of the linear layer
+    learning_rate: float = 2e-4  # learning rate of the blocks
+    head_rate: float = 1e-3  # learning rate of the linear layer
     weight_decay: float = 0.01
     warm_up: float = 0.1  # share of the steps
-    rank: int | None = None  # of LoRA (use a learning rate of 2e-3); None trains all weights
+    rank: int | None = None  # rank of LoRA (use a learning rate of 2e-3); None trains all weights
 
     def n_steps(self, n: int, k: int) -> int:
         """Return the number of steps for n labels of k classes."""
