@@ -258,16 +258,23 @@ def probably_wrong(probs: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if k < 2 or not n:
         return np.zeros(n)
     logs, rows, e = np.log(np.maximum(probs, TINY)), np.arange(n), SHARES[:, None]
-    evidence, wrong = [], []
-    for t in TEMPERATURES:
+
+    def at(t: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return e (1 - q_y) / (k - 1) and P(y) at a temperature (shares, n)."""
         own = np.asarray(softmax(logs / t))[rows, labels]
-        by_error = e * (1.0 - own) / (k - 1)  # (shares, n)
-        likelihood = np.maximum((1.0 - e) * own + by_error, TINY)
+        by_error = e * (1.0 - own) / (k - 1)
+        return by_error, np.maximum((1.0 - e) * own + by_error, TINY)
+
+    evidence = []
+    for t in TEMPERATURES:
         prior = (RIGHT - 1.0) * np.log1p(-SHARES) - 0.5 * (np.log(t) / SPREAD) ** 2
-        evidence.append(np.log(likelihood).sum(axis=1) + prior)
-        wrong.append(by_error / likelihood)
-    weights = np.asarray(softmax(np.concatenate(evidence)[None]))[0]
-    return np.asarray(weights @ np.concatenate(wrong))
+        evidence.append(np.log(at(t)[1]).sum(axis=1) + prior)
+    weights = np.asarray(softmax(np.concatenate(evidence)[None])).reshape(len(TEMPERATURES), -1)
+    wrong = np.zeros(n)
+    for t, some in zip(TEMPERATURES, weights, strict=True):  # again: all at once would take 40 arrays (n,)
+        by_error, likelihood = at(t)
+        wrong += some @ (by_error / likelihood)
+    return wrong
 
 
 def _without(posterior: Posterior, n: int, k: int, said: Suggested | None = None) -> np.ndarray:
