@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from everylabel.labelling import auto_label
 from everylabel.labelling.auto_label import Finishing, how_many, neighbour_agreement
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.quality.certificate import certify
-from everylabel.labelling.service import Service
+from everylabel.labelling.service import Service, label_many
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused, classes_of
 from everylabel.log.events import AutoLabel
@@ -100,6 +101,22 @@ def test_confirmations_are_random_and_continue_after_a_restart(tmp_path: Path) -
         reply = made.next("me").result()
         assert made.state.position[reply["next"]["item"]["id"]] == order[5]
         assert reply["progress"]["finishing"]["confirmed"] == 5
+
+
+def test_people_label_while_items_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 120)
+        answered: list[str] = []
+
+        def compares(features: Any, references: Any, known: Any, items: Any, probs: Any) -> np.ndarray:
+            answered.append(made.state.ids[items[0]])
+            label_many(made, "you", answered, truth(answered[0])).result(60)
+            return neighbour_agreement(features, references, known, items, probs)
+
+        monkeypatch.setattr(auto_label, "neighbour_agreement", compares)
+        Finishing(made.views).start("me", RATE, 0.95).result(60)
+        assert made.state.position[answered[0]] not in made.state.proposals
+        assert made.state.proposals
 
 
 def test_errors_ask_for_more_confirmations_and_skipping_counts_as_one(tmp_path: Path) -> None:

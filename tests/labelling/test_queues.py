@@ -21,7 +21,7 @@ from everylabel.labelling.queues import (
     queue,
 )
 from everylabel.labelling.sources.consensus import find_consensus
-from everylabel.labelling.state.types import CANNOT_TELL, Answer
+from everylabel.labelling.state.types import CANNOT_TELL, Answer, ClassSet
 from tests.labelling.desks import label, service, truth
 
 P = np.array(
@@ -52,6 +52,15 @@ def test_half_sure_of_several_classes_is_a_decision_near_its_threshold() -> None
     assert _items(look, "between") == [1]  # by the middle class, .55; item 0 surely has the first class
     assert _items(look, "between", class_=0) == []
     assert _items(look, "between", class_=1) == [1]
+
+
+def test_items_without_an_answer_to_a_class() -> None:
+    sets = {0: ClassSet((0,), (1, 2)), 1: ClassSet((0,), (1,)), 2: ClassSet((), (2,)), 4: ClassSet((1,))}
+    look = LOOK._replace(labels=sets, multi_label=True)
+    assert _items(look, "unanswered", class_=2) == [4, 1]  # the most probable first
+    assert _items(look, "unanswered", class_=0) == [2, 4]
+    assert _items(look._replace(hidden=frozenset({4})), "unanswered", class_=2) == [1]
+    assert _items(look._replace(labels={1: 0}), "unanswered", class_=2) == []
 
 
 def test_most_alike() -> None:

@@ -14,6 +14,7 @@ determines when the model may label, and moves on to better items when errors ap
 items of the certified set, including the confirmed ones. Figures of six datasets: `benchmarks/auto_label.py`.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -38,13 +39,25 @@ NEAREST = 20  # neighbours among REFERENCES items; fewer, but at least 5, among 
 BLOCK = 4096  # items compared at a time
 
 
-class Candidates(NamedTuple):
-    """Items that the model would label, the best first: classes, their probabilities, and scores."""
+class Candidate(NamedTuple):
+    """An item that the model would label: the label, its probability, and the score."""
 
-    items: list[int]
-    labels: list[Value]
-    sure: list[float]
-    scores: list[float]
+    item: int
+    label: Value
+    sure: float
+    score: float
+
+
+class Copied(NamedTuple):
+    """A copy of what candidates are computed from. n free items, k classes."""
+
+    free: np.ndarray  # (n,)
+    probs: np.ndarray  # (n, k)
+    yes: np.ndarray | None  # (n, k) predicted classes, in a multi-label project
+    columns: np.ndarray  # (k,) numbers of the classes
+    features: Any  # of all items
+    labelled: np.ndarray  # the labelled items,
+    given: np.ndarray  # and the columns of their labels
 
 
 class Finishing:
@@ -58,34 +71,40 @@ class Finishing:
         return self.desk.state
 
     def preview(self, rate: float, confidence: float) -> Future[Reply]:
-        """Return the number of items that the model would label, confirmations needed, and progress."""
+        """Return how many items the model would label, confirmations needed, and progress; blocks first."""
+        found = self._candidates(rate)
+        needed = _needed(found, rate, confidence)
 
         def look() -> Reply:
-            found = self._candidates(rate)
-            needed = _needed(found, rate, confidence)
             running = {"finishing": progress.finishing(self.state), "finished": progress.finished(self.state)}
-            return {"items": len(found.items), "needed": needed, **running}
+            return {"items": len(found), "needed": needed, **running}
 
         return self.desk.read(look)
 
     def start(self, person: str, rate: float, confidence: float) -> Future[Reply]:
-        """Propose the model's labels, in the random order in which people confirm them."""
+        """Propose the model's labels, in the random order in which people confirm them; blocks first."""
+        compared = self._candidates(rate)
 
         def command() -> Finish:
-            found = self._candidates(rate)
+            state = self.state  # people may have answered meanwhile, or removed a class
+            found = [
+                each
+                for each in compared
+                if state.place(each.item).where is Where.FREE and state.now(each.label) is not None
+            ]
             if _needed(found, rate, confidence) is None:
                 raise Refused(
                     409,
                     "too_few",
-                    f"the model is sure enough of {len(found.items):,} items, too few to promise {rate:.1%}; "
+                    f"the model is sure enough of {len(found):,} items, too few to promise {rate:.1%}; "
                     "label more items, or allow a higher error rate",
                 )
             self.desk.emit(person, Promise(rate, confidence))
-            rng = np.random.default_rng([self.state.seed, self.state.seq])
-            level = levels(found.scores)
-            for j in rng.permutation(len(found.items)).tolist():
-                name, sure = self.state.ids[found.items[j]], round(found.sure[j], 6)
-                self.desk.emit(person, _auto_label(name, found.labels[j], sure, level[j]))
+            rng = np.random.default_rng([state.seed, state.seq])
+            level = levels([each.score for each in found])
+            for j in rng.permutation(len(found)).tolist():
+                item, label, sure, _ = found[j]
+                self.desk.emit(person, _auto_label(state.ids[item], label, round(sure, 6), level[j]))
             self.desk.ask_for(person)
             return lambda: self.views.reply(person, None)
 
@@ -126,40 +145,48 @@ class Finishing:
 
         return self.desk.submit(command, alone=True)
 
-    def _candidates(self, rate: float) -> Candidates:
-        """Return the items that the model would label, the surest first."""
+    def _candidates(self, rate: float) -> list[Candidate]:
+        """Return the items that the model would label, the best first; blocks.
+
+        The desk's thread only copies: comparing neighbours takes up to half a second.
+        """
         self.views.check_here("letting the model finish")
-        pool, columns = self.desk.learner.pool, np.array(self.state.columns)
-        free = np.flatnonzero(pool.state == Where.FREE)
-        if not len(free) or not self.state.labels:
-            return Candidates([], [], [], [])
-        probs = self.desk.learner.link(self.desk.learner.logits(free))[:, : len(columns)]
+
+        def copied() -> Copied:
+            learner, pool, columns = self.desk.learner, self.desk.learner.pool, self.state.columns
+            free, idx = (np.flatnonzero(pool.state == where) for where in (Where.FREE, Where.LABELLED))
+            free = free if self.state.labels else free[:0]
+            probs = learner.link(learner.logits(free))[:, : len(columns)]
+            yes = learner.predicted(probs) if self.state.multi_label else None
+            return Copied(free, probs, yes, np.array(columns), pool.features, idx, pool.labels[idx])
+
+        now, known = self.desk.read(lambda: (copied(), self.desk.assessment)).result()
+        if not len(now.free):
+            return []
+        columns, probs = now.columns, now.probs
         labels: list[Value]
-        if self.state.multi_label:  # p is the probability that all classes are right
-            yes = self.desk.learner.predicted(probs)
-            sure, at = np.where(yes, probs, 1.0 - probs).prod(axis=1), np.arange(len(free))
-            labels, score = [ClassSet.of(columns[row].tolist(), columns.tolist()) for row in yes], sure
+        if now.yes is not None:  # p is the probability that all classes are right
+            sure, at = np.where(now.yes, probs, 1.0 - probs).prod(axis=1), np.arange(len(probs))
+            labels, score = [ClassSet.of(columns[row].tolist(), columns.tolist()) for row in now.yes], sure
         else:
             sure, said = probs.max(axis=1), columns[probs.argmax(axis=1)]
             at, labels = np.flatnonzero(said >= 0), said.tolist()  # items of no class are not auto-labelled
-            score = sure * self._agreement(free, probs)
+            score = sure * _agreement(now, self.state.seed)
         at = at[np.argsort(-score[at], kind="stable")]
-        known = self.desk.assessment
         right = sure[at] if known is None or known.verdicts is None else calibrated(known.verdicts, sure[at])
-        at = at[: how_many(right, len(free), rate)]
-        return Candidates(free[at].tolist(), [labels[j] for j in at], sure[at].tolist(), score[at].tolist())
+        at = at[: how_many(right, len(probs), rate)]
+        return [Candidate(int(now.free[j]), labels[j], float(sure[j]), float(score[j])) for j in at]
 
-    def _agreement(self, free: np.ndarray, probs: np.ndarray) -> np.ndarray:
-        """Return q (m,): how probable the NEAREST items make each free item's class."""
-        pool, k = self.desk.learner.pool, probs.shape[1]
-        labelled = np.flatnonzero(pool.state == Where.LABELLED)
-        labelled = labelled[pool.labels[labelled] < k]
-        rng, most = np.random.default_rng(self.state.seed), min(REFERENCES, max(FEWEST, PAIRS // len(free)))
-        labelled = rng.permutation(labelled)[: most // 2]
-        beside = rng.permutation(len(free))[: most - len(labelled)]
-        known = np.concatenate([np.eye(k)[pool.labels[labelled]], probs[beside]])
-        references = np.concatenate([labelled, free[beside]])
-        return neighbour_agreement(pool.features, references, known, free, probs)
+
+def _agreement(now: Copied, seed: int) -> np.ndarray:
+    """Return q (m,): how probable the NEAREST items make each free item's class."""
+    k, rng = now.probs.shape[1], np.random.default_rng(seed)
+    most = min(REFERENCES, max(FEWEST, PAIRS // len(now.free)))
+    labelled = rng.permutation(np.flatnonzero(now.given < k))[: most // 2]
+    beside = rng.permutation(len(now.free))[: most - len(labelled)]
+    known = np.concatenate([np.eye(k)[now.given[labelled]], now.probs[beside]])
+    references = np.concatenate([now.labelled[labelled], now.free[beside]])
+    return neighbour_agreement(now.features, references, known, now.free, now.probs)
 
 
 def _auto_label(item: str, label: Value, sure: float, level: int | None = None) -> AutoLabel:
@@ -169,10 +196,10 @@ def _auto_label(item: str, label: Value, sure: float, level: int | None = None) 
     return AutoLabel(item, label, sure, level=level)
 
 
-def _needed(found: Candidates, rate: float, confidence: float) -> int | None:
+def _needed(found: Sequence[Candidate], rate: float, confidence: float) -> int | None:
     """Return the confirmations without an error that certify all candidates; None if impossible."""
-    nothing: list[bool | None] = [None] * len(found.items)
-    return certify(levels(found.scores), nothing, rate=rate, confidence=confidence).needed
+    nothing: list[bool | None] = [None] * len(found)
+    return certify(levels([each.score for each in found]), nothing, rate=rate, confidence=confidence).needed
 
 
 def _why_not(state: State) -> str:

@@ -39,6 +39,7 @@ LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
 PLAUSIBLE = 0.1  # probability from which a class is plausible for an item
 ALIKE = 0.7  # cosine similarity from which two items are alike
 BLOCK = 4096  # items compared at once
+OF_SETS = ("unanswered",)  # queues of multi-label projects
 OTHERS = 2  # items with another label that are shown beside a suspect one
 OF_ALL = ("between", "predicted", "more", "like")  # queues that scan all items
 COPY = 0.85  # cosine similarity from which two items are near copies
@@ -208,6 +209,15 @@ def _disputed(look: Look, asked: Asked) -> list[Found]:
     return [*(Found(i, p) for p, i in doubtful), *(Found(i) for i in _latest(look, tied) if i not in sure)]
 
 
+def _unanswered(look: Look, asked: Asked) -> list[Found]:
+    """Answered items without a yes or no to the class, which may be a new one; the most probable first."""
+    sets = {i: label for i, label in look.labels.items() if isinstance(label, ClassSet)}
+    some = [i for i, (present, absent) in sets.items() if asked.class_ not in (*present, *absent)]
+    items = np.array([i for i in some if i not in look.hidden], np.int64)
+    known = look.probabilities
+    return _best(items, np.zeros(len(items)) if known is None else known[items, asked.class_])
+
+
 def _cannot_tell(look: Look, asked: Asked) -> list[Found]:
     """Items that everybody who answered could not tell; the latest first."""
     unknown = [i for i, given in look.answers.items() if all(a.value == CANNOT_TELL for a in given)]
@@ -219,6 +229,7 @@ QUEUES = {
     "predicted": Queue("Predicted", "Items predicted as a class", "class if any", _predicted),
     "more": Queue("Find more", "Items that may be of a class, even if it is not predicted", "class", _more),
     "like": Queue("Most alike", "Items most similar to this one", "item", _like),
+    "unanswered": Queue("Unanswered", "Answered items without a yes or no to a class", "class", _unanswered),
     "suspect": Queue("Suspect labels", "Labels that are likely wrong", "class if any", _suspect),
     "disputed": Queue("Disputed", "Items on which people, or people and the model, disagree", "", _disputed),
     "cannot_tell": Queue("Cannot tell", 'Items answered "cannot tell"', "", _cannot_tell),

@@ -17,6 +17,9 @@ from tests.web.browser.servers import Server
 WORDS = {"sport": "football match goal", "politics": "vote election party", "money": "bank price tax"}
 CLASSES = list(WORDS)
 PLACES = "return [...document.querySelectorAll('.actions .quiet')].map((b) => [b.offsetLeft, b.offsetTop])"
+CHOOSE = """const box = document.getElementById("queue-class");
+    box.value = arguments[0];
+    box.dispatchEvent(new Event("change"));"""
 ROOMS = "return [...document.querySelectorAll('#classes .name')].map((name) => name.offsetWidth)"
 
 
@@ -228,6 +231,14 @@ def _in_bulk(page: Page, server: Server, *, off: bool) -> list[list[int] | None]
     return [_label(server, name) for name in names]
 
 
+def test_the_model_can_finish_items_of_several_classes(page: Page) -> None:
+    page.open("finishes")
+    page.find(".side [data-do=finish]").click()
+    page.until(lambda: page.text("dialog.finishing [role=status]"))
+    assert "one wrong class makes the item wrong" in page.text("dialog.finishing")
+    page.close()
+
+
 def test_a_phone_shows_classes_and_the_save_button(page: Page) -> None:
     page.size(390, 844, mobile=True)
     page.open("phone")
@@ -259,10 +270,15 @@ def test_a_new_class_says_that_earlier_items_are_partly_answered(page: Page, sev
     n = several.get("/api/progress?person=adds")["labelled"]
     page.dialog("n")
     page.find("#new-class").send_keys("weather" + ENTER)
-    page.until(
-        lambda: f"{n} labelled items are unanswered for it, and so partly answered" in page.text("body")
-    )
+    page.until(lambda: f"{n} items without an answer to it: see Queues." in page.text(".toast"))
+    cut = "const said = document.querySelector('.toast p'); return said.scrollWidth > said.clientWidth"
+    assert not page.script(cut)
     page.until(lambda: f"{n} of them partly" in page.text("#speed"))
+    page.dialog("q")
+    page.until(lambda: page.all("[data-queue=unanswered]"))
+    page.script(CHOOSE, "3")
+    page.until(lambda: page.text("[data-queue=unanswered] .result-note") == str(n))
+    page.close()
     assert page.text("#labelled") == str(n)  # as many as before
     assert page.text("#left").startswith("answered, ")
     assert _note(page, "0") == "partly answered: sport; not politics, money"

@@ -48,16 +48,16 @@ function words(error) {
 }
 
 /** Tells that a class was added; in a multi-label project also that earlier items are not answered for it. */
-function sayAdded(name, more = "") {
+function sayAdded(name) {
   const n = state.multiLabel ? (state.progress?.labelled ?? 0) : 0;
-  const open = n ? ` ${plural(n, "labelled item")} ${n === 1 ? "is" : "are"} unanswered for it, and so partly answered.` : "";
-  toast(`Added “${name}”.${more}${open}`);
+  const more = n ? `${plural(n, "item")} without an answer to it: see Queues.` : "The other classes keep their keys.";
+  toast(`Added “${name}”. ${more}`);
 }
 
 export function openAdd() {
   const { form, box } = addForm((name) => {
     closeDialog();
-    sayAdded(name, " The other classes keep their keys.");
+    sayAdded(name);
   });
   box.setAttribute("autofocus", "");
   showDialog("add", "New class", [form]);

@@ -74,7 +74,8 @@ export function openFinishing() {
   back.addEventListener("click", () => act("/api/finish/undo", {}, "Taken back"));
   const soon = settle(draw, 200);
   for (const box of [rate, sure]) box.addEventListener("input", soon);
-  const note = "Every export marks labels of the model. The model does not learn from them, and you can take all of them back at once.";
+  const sets = state.multiLabel ? "An item gets all its classes, and one wrong class makes the item wrong. " : "";
+  const note = `${sets}Every export marks labels of the model. The model does not learn from them, and you can take all of them back at once.`;
   showDialog("finishing", "Let the model finish", [before, rateRow, sureRow, status, start, go, back, make("p", { className: "note" }, note)]);
   draw();
 }

@@ -450,12 +450,12 @@ def finishing(views: Views) -> APIRouter:
     @router.get("", responses=problems())
     async def preview(rate: Rate = 0.05, confidence: Confidence = 0.95) -> dict[str, Any]:
         """Return how many items the model would label, and how many confirmations that requires."""
-        return await wrap_future(Finishing(views).preview(rate, confidence))
+        return await wrap_future(await to_thread(Finishing(views).preview, rate, confidence))
 
     @router.post("/start", responses=problems(409))
     async def start(body: FinishBody) -> dict[str, Any]:
         """Start confirmations: people check items drawn at random from those that the model would label."""
-        return await wrap_future(Finishing(views).start(body.person, body.rate, body.confidence))
+        return await wrap_future(await to_thread(Finishing(views).start, body.person, body.rate, body.confidence))
 
     @router.post("", responses=problems(409))
     async def finish(body: PersonBody) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from everylabel.labelling.queues import (
     HIGH,
     LOW,
     OF_ALL,
+    OF_SETS,
     QUEUES,
     Asked,
     Found,
@@ -253,7 +254,7 @@ def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
             "count": None if missing(wanted[name]) else len(queue(look, wanted[name])),
         }
         for name, about in QUEUES.items()
-        if views.can_scan or name not in OF_ALL
+        if (views.can_scan or name not in OF_ALL) and (look.multi_label or name not in OF_SETS)
     ]
 
 
