@@ -195,6 +195,13 @@ def test_predictions_of_several_classes_and_the_exported_model_decide_alike(tmp_
     ):
         result = run(*command)
         assert result.exit_code == 0, result.output
+    result = run("export", "digits.npy", "-o", "labels.csv")
+    assert result.exit_code == 0, result.output
+    assert "as JSON" not in result.output
+    with label_here("digits.npy") as server:
+        server.client.post("/api/classes", name="straight")
+    result = run("export", "digits.npy", "-o", "labels.csv")
+    assert "60 items are written as JSON, because some classes are unanswered" in result.output
     model = el.load_classifier(tmp_path / "model.npz")
     said = model.predict(np.load(tmp_path / "digits.npy"))
     assert (said != (model.predict_proba(x[:200] / 16.0) >= 0.5)).any()

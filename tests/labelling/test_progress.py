@@ -19,10 +19,10 @@ def state(n_labels: int, n_checks: int = 0) -> State:
     return made
 
 
-def say(made: State, times: list[float]) -> None:
+def say(made: State, times: list[float], bulk: int | None = None) -> None:
     """Answer as "me" at these times."""
     for at in times:
-        apply(made, Event(made.seq + 1, at, "me", Label("1", 0)))
+        apply(made, Event(made.seq + 1, at, "me", Label("1", 0, bulk=bulk)))
 
 
 def test_no_figure_is_shown_before_there_are_enough_checks() -> None:
@@ -81,12 +81,14 @@ def test_agreement_needs_two_answers_and_more_than_one_class() -> None:
     assert sums.figures() == {"items": 1, "share": 1.0, "alpha": None}
 
 
-def test_breaks_are_left_out_of_the_speed() -> None:
+def test_breaks_and_bulk_answers_are_left_out_of_the_speed() -> None:
     made = state(0)
     times = [0.0, *(1000.0 + 3.0 * i for i in range(10))]
     say(made, times)
     assert progress.per_minute(made, "me") == pytest.approx(20.0)
     assert progress.per_minute(made, "anna") is None
+    say(made, [1030.0 + 1e-3 * i for i in range(100)], bulk=1)
+    assert progress.per_minute(made, "me") == pytest.approx(20.0)
     say(made, [at - 3600 for at in times])  # the clock was set back
     assert progress.per_minute(made, "me") == pytest.approx(20.0)
 

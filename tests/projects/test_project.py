@@ -356,7 +356,7 @@ def test_only_options_of_last_time_are_reported_and_many_classes_in_short(tmp_pa
     assert len(notes) == 1
     told = "options as last time: --text-column body --id-column key --classes class 0,class 1,"
     assert notes[0].startswith(told)
-    assert notes[0].endswith("class 7,... (77 in all)")
+    assert notes[0].endswith("class 3,... (77 in all)")
     given: dict[str, Any] = {"text_column": "body", "id_column": "key", "model": "tfidf", "classes": names}
     assert open_project(source, **given).notes == ()
     open_project(source, **given | {"classes": names[:2]})

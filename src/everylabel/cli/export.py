@@ -57,6 +57,7 @@ def export(
     from everylabel.formats.records import QueueTarget
     from everylabel.labelling.model.training import prepare
     from everylabel.labelling.queues import QUEUES
+    from everylabel.labelling.state.types import partly_answered
     from everylabel.projects.labelled import check_labelled
     from everylabel.projects.log import class_names_of, read_labels
     from everylabel.projects.network import with_generation
@@ -105,6 +106,10 @@ def export(
     if label_set.none and what in ("labels", "predictions", "all"):
         many = counted(len(label_set.none), "item is", "items are")
         note(f'{many} left out, answered "none of these"; --what answers lists them')
+    some = partly_answered(label_set.labels.values(), len(label_set.classes))
+    if some and what in ("labels", "answers", "all"):
+        many = counted(some, "item is", "items are")
+        note(f"{many} written as JSON, because some classes are unanswered: see the queue Unanswered")
     labelled, n = len(label_set.labels), len(project)
     left = len(to_predict(n, label_set)) if what in ("predictions", "all") else 0
     done = {

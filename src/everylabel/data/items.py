@@ -19,7 +19,7 @@ from everylabel.data.display import Columns, Display, Rows, Texts, joined_column
 LONGEST_ID = 1000  # characters
 Some = TypeVar("Some", bound="Items")
 MOST_FIELDS = 12  # shown beside a text
-SHOWN = 8  # class names in a note
+SHOWN = 4  # class names in a note
 DECIDE = ("text_column", "image_column", "show", "encoding", "long_rows")  # decide which items exist
 
 

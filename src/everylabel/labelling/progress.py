@@ -28,10 +28,11 @@ from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
     Answer,
-    ClassSet,
     absent_in_reply,
+    bulk_of,
     change_in_words,
     in_reply,
+    partly_answered,
     pooled,
 )
 from everylabel.log.events import Answered, Assessed, Label, MultiLabel, Not, Promise, Skip
@@ -118,9 +119,10 @@ def _point(labels: int, expected: float | None, look: Assessed | None) -> dict[s
 
 
 def per_minute(state: State, person: str) -> float | None:
-    """Return the person's recent answers per minute, without breaks."""
+    """Return the person's recent answers per minute, without breaks and bulk answers."""
     entries = (entry for entry in islice(state.newest_first(), LATELY) if entry.person == person)
-    times = [entry.at for entry in entries if not isinstance(entry.body, Skip | Not)][:SPEED_OVER][::-1]
+    single = (entry for entry in entries if bulk_of(entry) is None)
+    times = [entry.at for entry in single if not isinstance(entry.body, Skip | Not)][:SPEED_OVER][::-1]
     spent = [gap for gap in np.diff(times) if 0 <= gap < BREAK]  # negative: the clock was set back
     return 60.0 * len(spent) / float(sum(spent)) if len(spent) > 1 and sum(spent) > 0 else None
 
@@ -143,7 +145,9 @@ def summary(
         "left": there - len(state.answers) - sum(item not in state.answers for item in by_model),
         "cannot_tell": state.n_cannot_tell(),
         "per_item": sum(state.by_class.values()) / max(1, len(state.labels)) if state.multi_label else None,
-        "partial": n_partial(state) if state.multi_label else None,
+        "partial": partly_answered(state.labels.values(), len(state.book.order))
+        if state.multi_label
+        else None,
         "skipped": sum(item not in state.answers for item in state.skipped),
         "update_ms": update_ms,
         "select_ms": select_ms,
@@ -158,13 +162,6 @@ def summary(
         "stop": stop(state),
         "names": names,
     }
-
-
-def n_partial(state: State) -> int:
-    """Return the number of items of a multi-label project for which not all classes are answered."""
-    k = len(state.book.order)
-    sets = (label for label in state.labels.values() if isinstance(label, ClassSet))
-    return sum(not label.answers_all(k) for label in sets)
 
 
 def sources(state: State) -> list[dict[str, Any]]:

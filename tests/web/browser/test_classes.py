@@ -43,6 +43,13 @@ def bank_page(driver: webdriver.Chrome, bank: Server) -> Iterator[Page]:
     assert page.console() == []
 
 
+LONG_NAME = """const done = arguments[arguments.length - 1];
+    import("/static/state.js").then(({state}) => {
+        state.classes[0].name = "balance_not_updated_after_cheque_or_cash_deposit";
+        done();
+    });"""
+
+
 def names(server: Server) -> list[str]:
     return [each["name"] for each in server.get("/api/classes")["classes"]]
 
@@ -182,6 +189,9 @@ def test_key_and_colour_on_a_phone(bank_page: Page, bank: Server) -> None:
     page.until(lambda: page.all("#more-2"))
     page.find("#more-2 summary").click()
     assert page.script("return document.documentElement.scrollWidth <= innerWidth")
+    name, save = page.find("#class-2").rect, page.find(".class-list form:has(#class-2) [type=submit]").rect
+    assert save["x"] >= name["x"] + name["width"]  # beside its name
+    assert save["width"] >= 60
     page.script(
         """for (const [id, value] of [["key-2", "w"], ["colour-2", "#112233"]]) {
         const box = document.getElementById(id); box.value = value;
@@ -194,6 +204,32 @@ def test_key_and_colour_on_a_phone(bank_page: Page, bank: Server) -> None:
     page.press("w")
     page.moved_on(item)
     assert bank.get("/api/history?person=phone")["events"][0]["class"] == 2
+
+
+def test_a_long_text_gets_the_height_that_few_classes_leave(bank_page: Page) -> None:
+    page = bank_page
+    page.size(1280, 800)
+    page.open("long text")
+    page.script("document.querySelector('#item .text').textContent = 'many words '.repeat(2000)")
+    card, bottom = page.script("""return [document.querySelector(".stage").offsetHeight,
+        document.querySelector(".actions").getBoundingClientRect().bottom]""")
+    assert card > 450
+    assert bottom <= 800
+
+
+def test_queues_fit_a_phone(bank_page: Page) -> None:
+    page = bank_page
+    page.size(390, 800, mobile=True)
+    page.open("queues on a phone")
+    page.driver.execute_async_script(LONG_NAME)
+    page.dialog("q")
+    page.until(lambda: page.all("[data-queue]"))
+    fits = "const box = document.querySelector('.dialog-body'); return box.scrollWidth <= box.clientWidth"
+    assert page.script(fits)
+    cut = """return [...document.querySelectorAll("[data-queue] .result-text")]
+        .filter((text) => text.scrollHeight > text.clientHeight + 1).length"""
+    assert page.script(cut) == 0
+    page.close()
 
 
 def test_none_of_these_is_an_answer_that_can_be_taken_back(bank_page: Page, bank: Server) -> None:

@@ -158,7 +158,7 @@ def test_yes_or_no_asks_one_class_and_saves_a_partial_answer(page: Page, several
     event = several.get("/api/history?person=yesno&limit=1")["events"][0]
     assert (event["item"], event["class_name"], event["absent"]) == (item, [], [asked])
     assert page.text("#live").startswith(f"Saved: not {asked}")
-    page.until(lambda: "1 of them partly" in page.text("#speed"))
+    page.until(lambda: "1 answered partly" in page.text("#speed"))
     assert several.get("/api/progress")["partial"] == 1
     assert several.get(f"/api/items/{item}")["absent"] == [CLASSES.index(asked)]
     assert _note(page, item) == f"partly answered: not {asked}"  # not: none of these
@@ -273,7 +273,7 @@ def test_a_new_class_says_that_earlier_items_are_partly_answered(page: Page, sev
     page.until(lambda: f"{n} items without an answer to it: see Queues." in page.text(".toast"))
     cut = "const said = document.querySelector('.toast p'); return said.scrollWidth > said.clientWidth"
     assert not page.script(cut)
-    page.until(lambda: f"{n} of them partly" in page.text("#speed"))
+    page.until(lambda: f"{n} answered partly" in page.text("#speed"))
     page.dialog("q")
     page.until(lambda: page.all("[data-queue=unanswered]"))
     page.script(CHOOSE, "3")

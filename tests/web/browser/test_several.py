@@ -112,6 +112,18 @@ def test_near_copies_are_offered_and_enter_labels_all(page: Page, digits: Server
     assert {event["class"] for event in given} == {3}
 
 
+def test_a_key_in_the_list_is_not_taken_for_an_answer_to_the_item(page: Page) -> None:
+    page.open("bulk key")
+    page.answer("1")
+    page.driver.execute_async_script(COPIES)
+    page.until(lambda: "near copies" in page.text("#copies"))
+    page.dialog("g")
+    _several(page)
+    page.press("3")
+    _done(page)
+    assert page.text("#missed") == ""  # no "1 answer did not count"
+
+
 def test_a_loop_on_the_map(page: Page, digits: Server) -> None:
     page.open("lasso")
     page.dialog("m")

@@ -272,6 +272,11 @@ class ClassSet(NamedTuple):
 Value = int | ClassSet  # a class number or a set of classes
 
 
+def partly_answered(labels: Iterable[Value], k: int) -> int:
+    """Return the number of labels that leave some of the k classes of a multi-label project unanswered."""
+    return sum(not label.answers_all(k) for label in labels if isinstance(label, ClassSet))
+
+
 def classes_of(value: Value) -> tuple[int, ...]:
     """Return the classes that a label gives an item."""
     return value.present if isinstance(value, ClassSet) else (value,)

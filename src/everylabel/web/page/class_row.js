@@ -1,5 +1,5 @@
 // One class in the classes dialog: name, description, key, colour and order, and a way to remove it.
-import { count, make, plural, setText } from "./dom.js";
+import { count, make, setText } from "./dom.js";
 import { classKey } from "./answers.js";
 import { CLASS_KEYS } from "./keys.js";
 import { classColour, shownName, state } from "./state.js";
@@ -31,7 +31,7 @@ function removal(each, act) {
   const box = make(
     "div",
     { className: "removal", hidden: true },
-    field(into.id, `Where do its ${plural(each.labels, "label")} go?`, into),
+    field(into.id, "Where do its labels go?", into),
     sure,
     make("p", { className: "note" }, "Nothing is lost: you can bring back a removed class with its labels."),
   );

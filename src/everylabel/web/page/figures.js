@@ -2,12 +2,12 @@
 import { get, newKey, post } from "./api.js";
 import { showDialog } from "./dialogs.js";
 import { announce, breakable, count, make, percent, plural, range, setText } from "./dom.js";
-import { state } from "./state.js";
+import { shownName, state } from "./state.js";
 
 const WISHED = 10; // checks that one press requests
 
 const head = (...titles) => make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
-const named = (name) => make("th", { scope: "row", dir: "auto", title: name }, ...breakable(name));
+const named = (name) => make("th", { scope: "row", dir: "auto", title: name }, ...breakable(shownName(name)));
 
 /** A share with its range, or a note that there are too few checks. */
 function cell(known, n, needed) {
@@ -23,7 +23,7 @@ function wishButton(number, name, wishes, draw, status) {
   button.addEventListener("click", async () => {
     try {
       draw(await post("/api/wish", { person: state.person, class: number, checks: WISHED, key }));
-      const said = `The next ${WISHED} checks come at every second item, drawn among the items predicted as “${name}”.`;
+      const said = `The next ${WISHED} checks come at every second item, drawn among the items predicted as “${shownName(name)}”.`;
       setText(status, said);
       announce(said);
     } catch (error) {
@@ -50,7 +50,7 @@ function classTable({ classes }, reply, draw, status, wishing) {
 function confusionTable({ confusion }, names) {
   const wrong = confusion.filter((pair) => pair.true !== pair.guess).sort((a, b) => b.count - a.count);
   if (!wrong.length) return make("p", { className: "note" }, "No confusions.");
-  const rows = wrong.map((pair) => make("tr", {}, named(names[pair.true]), make("td", { dir: "auto" }, names[pair.guess]), make("td", {}, count(pair.count))));
+  const rows = wrong.map((pair) => make("tr", {}, named(names[pair.true]), make("td", { dir: "auto" }, shownName(names[pair.guess])), make("td", {}, count(pair.count))));
   return make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head("class", "predicted as", "items"), make("tbody", {}, ...rows)));
 }
 

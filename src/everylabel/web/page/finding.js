@@ -12,6 +12,7 @@ const FOUND = 100;
 /** The number of items found, and the keys for them. */
 function summary(number) {
   if (!number) return "Nothing found";
+  if (number === FOUND) return `The first ${number} items; Enter opens the first, Ctrl Enter labels them together`;
   return number === 1 ? "1 item; Enter opens it" : `${plural(number, "item")}; Enter opens the first, Ctrl Enter labels them together`;
 }
 

@@ -69,7 +69,7 @@ export function openSeveral(title, found, { guess = null, note = "" } = {}) {
     showStatus();
   });
   const keys = "Arrows move through the list and Space ticks an item; a class's key gives that class.";
-  const dialog = showDialog("several", title, [status, list, all, taking, filter, classes, make("p", { className: "note" }, keys)]);
+  const dialog = showDialog("several", title, [status, list, make("div", { className: "several-tools" }, all, taking, filter), classes, make("p", { className: "note" }, keys)]);
   dialog.addEventListener("keydown", (event) => press(event, classes, filter, guess));
   showStatus();
   draw();
@@ -88,5 +88,8 @@ function press(event, classes, filter, guess) {
   if (typing || !state.plainKeys || event.key.length !== 1) return;
   const digit = digitOf(event);
   const key = digit === null ? event.key.toLowerCase() : event.shiftKey ? `⇧${digit}` : digit;
-  [...classes.children].find((each) => each.dataset.key === key)?.click();
+  const found = [...classes.children].find((each) => each.dataset.key === key);
+  if (!found) return;
+  event.preventDefault(); // the page must not take the key for an answer to its item
+  found.click();
 }

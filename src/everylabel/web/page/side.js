@@ -22,8 +22,8 @@ function drawCounts(progress) {
   const parts = [];
   if (progress.per_minute !== null) parts.push(`${progress.per_minute.toFixed(progress.per_minute < 10 ? 1 : 0)} a minute`);
   if (progress.update_ms !== null) parts.push(`learned in ${milliseconds(progress.update_ms)}`);
-  if (progress.partial) parts.push(`${count(progress.partial)} of them partly`);
-  if (progress.per_item !== null) parts.push(`${progress.per_item.toFixed(1)} classes an item`);
+  if (progress.partial) parts.push(`${count(progress.partial)} answered partly`);
+  if (progress.per_item !== null && labelled) parts.push(`${progress.per_item.toFixed(1)} classes an item`);
   if (progress.cannot_tell) parts.push(`${count(progress.cannot_tell)} “cannot tell”`);
   setText(byId("speed"), parts.join(" · "));
   const [figure, beside] = accuracyFigures(progress.accuracy);

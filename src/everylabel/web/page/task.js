@@ -1,5 +1,5 @@
 // The current item: text, picture, fields.
-import { byId, count, make, setText } from "./dom.js";
+import { breakable, byId, count, make, setText } from "./dom.js";
 import { confirmed } from "./finishing.js";
 import { nothing } from "./missed.js";
 import { on, state } from "./state.js";
@@ -38,7 +38,7 @@ const TYPICAL = "Why this one: the model is fairly sure, and many items are like
 export function reasonText(task) {
   if (!task) return "";
   if (task.answer !== null && task.reason === "asked") return "You answered this one before; a new answer replaces it";
-  if (task.reason === "audit" && state.progress?.finishing) return `${REASONS.audit}: ${confirmed(state.progress.finishing)}`;
+  if (task.reason === "audit" && state.progress?.finishing) return `${REASONS.audit}. ${confirmed(state.progress.finishing)}`;
   if (task.reason !== "chosen") return REASONS[task.reason] ?? "";
   const by = task.by || state.settings.strategy;
   if (by === "herding" && Math.max(0, ...(task.probabilities ?? [])) >= SURE) return TYPICAL;
@@ -77,7 +77,7 @@ function pictureBox(item) {
 
 function fieldTable(fields) {
   const rows = fields.map(([name, value]) =>
-    make("tr", {}, make("th", { scope: "row", dir: "auto" }, String(name)), make("td", { dir: "auto" }, String(value))),
+    make("tr", {}, make("th", { scope: "row", dir: "auto" }, ...breakable(String(name))), make("td", { dir: "auto" }, String(value))),
   );
   return make("table", { className: "fields" }, make("caption", { className: "unseen" }, "Fields"), make("tbody", {}, ...rows));
 }
@@ -148,7 +148,7 @@ function draw() {
 function drawReason() {
   const reason = byId("reason");
   setText(reason, reasonText(state.task));
-  reason.classList.toggle("check", ["check", "test"].includes(state.task?.reason));
+  reason.classList.toggle("check", ["check", "test", "audit"].includes(state.task?.reason));
 }
 
 export function startTask() {
