@@ -157,6 +157,19 @@ def test_a_request_sent_twice_counts_once_and_wrong_ones_change_nothing(tmp_path
         one.label_set("me", IDS[0], [0]).result()
 
 
+def test_only_strategies_for_several_classes_are_offered(tmp_path: Path) -> None:
+    with service(tmp_path / "log", CLASSES, check_every=0, **MULTI) as made:
+        answer(made, 12)
+        names = [each["name"] for each in made.views.session("me").result()["strategies"]]
+        assert "herding" in names
+        assert "lookahead" not in names
+        for name in names:
+            made.change_settings("me", {"strategy": name}).result()
+            answer(made, 1)  # the next item is chosen by it
+        with pytest.raises(Refused, match="expected one of herding, margin"):
+            made.change_settings("me", {"strategy": "lookahead"}).result()
+
+
 def test_bulk_adds_a_class_to_items_and_takes_it_off_again(tmp_path: Path) -> None:
     with service(tmp_path / "log", CLASSES, check_every=0, **MULTI) as made:
         answered = answer(made, 3)

@@ -57,6 +57,15 @@ def test_labels_are_imported_once_and_trained_on(tmp_path: Path) -> None:
     assert [int(guess) for guess in guesses] == [state.labels[int(i)] for i in labelled]
 
 
+def test_a_strategy_for_one_class_per_item_is_refused_with_several(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    begun(path, classes=["9"], settings={"strategy": "lookahead"})
+    with pytest.raises(EverylabelError, match="'lookahead' is for one class per item; pass --strategy with"):
+        begun(path, settings={"multi_label": True})
+    _, state = begun(path, settings={"multi_label": True, "strategy": "margin"})
+    assert state.multi_label
+
+
 def test_a_later_start_changes_only_what_it_says(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     begun(path, classes=["a", "b"], settings={"strategy": "margin"})

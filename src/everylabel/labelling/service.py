@@ -17,7 +17,7 @@ from everylabel.labelling.state.types import (
     Suggestion,
     bulk_of,
 )
-from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
+from everylabel.labelling.views import Reply, ShowItem, Views, offered
 from everylabel.log import events
 from everylabel.log.events import Body, Event
 
@@ -169,8 +169,8 @@ class Service:
 
         def command() -> Finish:
             strategy = changes.get("strategy")
-            if strategy is not None and strategy not in STRATEGIES:
-                expected = ", ".join(STRATEGIES)
+            if strategy is not None and strategy not in offered(self.state):
+                expected = ", ".join(offered(self.state))
                 raise Refused(
                     422, "unknown_strategy", f"strategy is {strategy!r}; expected one of {expected}"
                 )

@@ -30,9 +30,9 @@ from everylabel.labelling.state.types import (
     in_reply,
 )
 from everylabel.log.events import Answered, Event, Not, Skip
-from everylabel.selection import strategies as known_strategies
 from everylabel.selection.pool import Where
 from everylabel.selection.pool.sparse import all_but
+from everylabel.selection.strategies import STRATEGIES as RULES
 
 STRATEGIES = {
     "herding": "Coverage: recommended. Asks about uncertain items that are similar to many unlabelled ones.",
@@ -45,13 +45,20 @@ STRATEGIES = {
     REVIEW: "Review: asks about given labels that are probably wrong, the most probable first.",
     "random": "Random: draws items at random; the baseline.",
 }
-assert set(STRATEGIES) - {REVIEW} <= {strategy["name"] for strategy in known_strategies()}
+assert set(STRATEGIES) - {REVIEW} <= set(RULES)
 OFFERED = [name for name in STRATEGIES if name != REVIEW]  # in any project
 NO_CLASS = -1  # in place of a class's number
 MOST_NUMBERS = 200_000  # probabilities on a page of predictions
 AHEAD = 3  # candidates for the next item; a label may change them
 Reply = dict[str, Any]
 ShowItem = Callable[[str], dict[str, Any]]
+
+
+def offered(state: State) -> list[str]:
+    """Return the names of the strategies that suit a project."""
+    if state.multi_label:
+        return [name for name in OFFERED if RULES[name].multi_label]
+    return list(STRATEGIES if GIVEN in state.suggestions else OFFERED)
 
 
 BLIND = ("check", "audit")  # reasons of leases whose guess is hidden
@@ -78,8 +85,7 @@ class Views:
 
         def look() -> Reply:
             titles = []
-            offered = STRATEGIES if GIVEN in self.state.suggestions else OFFERED
-            for name, text in ((name, STRATEGIES[name]) for name in offered):
+            for name, text in ((name, STRATEGIES[name]) for name in offered(self.state)):
                 title, _, rest = text.partition(": ")
                 titles.append({"name": name, "title": title, "sentence": rest[0].upper() + rest[1:]})
             return {

@@ -26,6 +26,7 @@ from everylabel.labelling.model.training import ClassNames
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
 from everylabel.labelling.state.types import GIVEN, Suggestion
+from everylabel.labelling.views import offered
 from everylabel.log import events
 from everylabel.log.events import ABOUT_ITEMS, Event
 from everylabel.log.store import Store, StoreError
@@ -222,6 +223,11 @@ def bring_up_to_date(
     others = {name: value for name, value in settings.items() if state.settings[name] != value}
     if others:
         writer.emit("", events.Settings(**others))
+    if state.multi_label and state.settings["strategy"] not in offered(state):
+        unfit, others_fit = state.settings["strategy"], ", ".join(offered(state))
+        raise EverylabelError(
+            f"strategy {unfit!r} is for one class per item; pass --strategy with one of {others_fit}"
+        )
     _define_classes(writer, classes, descriptions, class_keys, note)
     _set_aside(writer, () if confirm else changed, confirm)
     proposed = list(proposed)
