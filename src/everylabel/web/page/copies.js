@@ -10,7 +10,7 @@ let found = null; // { guess, items } of the current item
 
 async function look() {
   const task = state.task;
-  if (!task || !guessShown() || state.busy) return;
+  if (!task || !guessShown() || state.busy || state.multiLabel) return;
   try {
     const copies = await get("/api/queues/copies", { item: task.item.id });
     if (state.task !== task || !copies.items.length) return;
@@ -36,7 +36,8 @@ export function startCopies() {
 export function openCopies() {
   if (!state.task) return;
   if (!found) {
-    nothing(guessShown() ? "This item has no near copies." : "Near copies are listed only where the model's guess is shown.");
+    if (state.multiLabel) nothing("Near copies are listed only in projects with one class per item.");
+    else nothing(guessShown() ? "This item has no near copies." : "Near copies are listed only where the model's guess is shown.");
     return;
   }
   const { item } = state.task;
