@@ -118,14 +118,15 @@ def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
 ARRIVING = """const done = arguments[arguments.length - 1];
     import("/static/state.js").then(({setProgress, state}) => {
         const arriving = {joined: 2, coming: 0, problem: "the source has changed"};
-        setProgress({...state.progress, version: Infinity, arriving});
+        setProgress({...state.progress, version: Infinity, arriving, finished: {items: 544}});
         done(document.getElementById("arriving").textContent);
     });"""
 
 
-def test_problem_of_the_source_is_a_sentence(page: Page) -> None:
+def test_problem_of_the_source_and_items_of_the_model_are_told(page: Page) -> None:
     page.open("arriving")
     assert page.driver.execute_async_script(ARRIVING) == "All 1,797 items loaded. The source has changed"
+    assert "544 labelled by the model" in page.text("#speed")
 
 
 def test_the_curve_has_a_line_only_when_it_would_not_look_surer_than_it_is(page: Page) -> None:
