@@ -84,7 +84,7 @@ def _choose(source: str, columns: Columns, there: Sequence[str], base: Path) -> 
         names = listed([repr(name) for name in there], 30)
         why = "several hold images" if images else "none looks like text"
         raise EverylabelError(
-            f"{source} has columns {names}, and {why}; pass --text-column or --image-column. To label rows of "
+            f"{source} has columns {names}, and {why}; pass --text-column or --image-column. For rows of "
             "numbers: everylabel embed TABLE -o rows.npy, then everylabel label rows.npy --show TABLE"
         )
     return found

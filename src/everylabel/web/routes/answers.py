@@ -455,7 +455,9 @@ def finishing(views: Views) -> APIRouter:
     @router.post("/start", responses=problems(409))
     async def start(body: FinishBody) -> dict[str, Any]:
         """Start confirmations: people check items drawn at random from those that the model would label."""
-        return await wrap_future(await to_thread(Finishing(views).start, body.person, body.rate, body.confidence))
+        return await wrap_future(
+            await to_thread(Finishing(views).start, body.person, body.rate, body.confidence)
+        )
 
     @router.post("", responses=problems(409))
     async def finish(body: PersonBody) -> dict[str, Any]:
