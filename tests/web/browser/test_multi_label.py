@@ -279,6 +279,8 @@ def test_a_new_class_says_that_earlier_items_are_partly_answered(page: Page, sev
     page.script(CHOOSE, "3")
     page.until(lambda: page.text("[data-queue=unanswered] .result-note") == str(n))
     page.close()
+    many = "const done = arguments[0]; import('/static/state.js').then(({few}) => done(few([..."
+    assert page.driver.execute_async_script(f"{many}'abcde'])))") == "a, b, c and 2 more"  # in History
     assert page.text("#labelled") == str(n)  # as many as before
     assert page.text("#left").startswith("answered, ")
     assert _note(page, "0") == "partly answered: sport; not politics, money"

@@ -4,7 +4,7 @@ import { arrowKeys, closeDialog, showDialog } from "./dialogs.js";
 import { make, plural, setText, settle } from "./dom.js";
 import { itemRow, result } from "./results.js";
 import { openSeveral } from "./several.js";
-import { className, labelName, shownName, state } from "./state.js";
+import { className, few, labelName, shownName, state } from "./state.js";
 
 const PAGE = 50;
 const FOUND = 100;
@@ -79,7 +79,7 @@ function eventNote(event) {
 function setNote({ class_name: names, absent }) {
   const there = names.map(shownName).join(", ");
   if (names.length + absent.length >= state.classes.length) return there || "none of these";
-  return [there, absent.length ? `not ${absent.map(shownName).join(", ")}` : ""].filter(Boolean).join("; ");
+  return [there, absent.length ? `not ${few(absent.map(shownName))}` : ""].filter(Boolean).join("; ");
 }
 
 function eventRow(event) {

@@ -112,6 +112,9 @@ const oneName = (number) => (number === NONE ? "none of these" : classOf(number)
 
 const FEW = 3; // classes that a note about a partial answer names
 
+/** The first names, and the number of the others. */
+export const few = (names) => names.slice(0, FEW).join(", ") + (names.length > FEW ? ` and ${names.length - FEW} more` : "");
+
 /** Whether a multi-label answer leaves classes unanswered. */
 export const isPartial = (label, absent) => Array.isArray(absent) && label.length + absent.length < state.classes.length;
 
@@ -120,8 +123,7 @@ export function labelName(label, absent) {
   if (!isPartial(label, absent)) return className(label);
   const open = state.classes.filter(({ id }) => !label.includes(id) && !absent.includes(id));
   if (absent.length > FEW && open.length <= FEW) return `${className(label)}; ${className(open.map(({ id }) => id))} unanswered`;
-  const more = absent.length > FEW ? ` and ${absent.length - FEW} more` : "";
-  const not = absent.length ? `not ${className(absent.slice(0, FEW))}${more}` : "";
+  const not = absent.length ? `not ${few(absent.map(className))}` : "";
   return [label.length ? className(label) : "", not].filter(Boolean).join("; ");
 }
 
