@@ -123,7 +123,7 @@ ARRIVING = """const done = arguments[arguments.length - 1];
     });"""
 
 
-def test_problem_of_the_source_and_items_of_the_model_are_told(page: Page) -> None:
+def test_problem_of_the_source_and_items_of_the_model_are_shown(page: Page) -> None:
     page.open("arriving")
     assert page.driver.execute_async_script(ARRIVING) == "All 1,797 items loaded. The source has changed"
     assert "544 labelled by the model" in page.text("#speed")
