@@ -12,7 +12,7 @@ from everylabel.labelling.quality.accuracy import Verdicts, accuracy_left, wilso
 
 @pytest.mark.parametrize(("right", "n"), [(0, 1), (3, 7), (40, 50), (50, 50)])
 def test_the_interval_is_wilsons(right: int, n: int) -> None:
-    twin = binomtest(right, n).proportion_ci(0.995, method="wilson")
+    twin = binomtest(right, n).proportion_ci(0.998, method="wilson")
     np.testing.assert_allclose(wilson(right / n, n)[1:], (twin.low, twin.high), atol=1e-6)
 
 

@@ -11,7 +11,7 @@ same g the model is right about equally often; random checks estimate the remain
 fitted to all verdicts at once, with the weight CHOSEN for chosen items.
 With theta = (a, b, c), x = (1, logit g, 1) and S the inverse Hessian,
     estimate = mean over unlabelled items of p = sigmoid(x' theta),   v = j' S j,   j = mean of p (1 - p) x
-The interval is Wilson's (1927) for m = estimate (1 - estimate) / v items. Z is that of 99.5 %, because people
+The interval is Wilson's (1927) for m = estimate (1 - estimate) / v items. Z is that of 99.8 %, because people
 watch the figure and stop when they like it. How this was chosen and tested: `benchmarks/accuracy.py`.
 
 By class, n items drawn at random have truth, guess and weight m:
@@ -41,8 +41,8 @@ import numpy as np
 from everylabel.labelling.state.types import Check
 
 LEVEL, SLOPE, DRAWN = 1.0, 0.25, 0.7  # standard deviations of the prior
-CHOSEN = 0.5  # weight of an item that was not drawn at random
-Z = 2.807034  # quantile of a 99.5 % interval
+CHOSEN = 0.25  # weight of an item that was not drawn at random
+Z = 3.090232  # quantile of a 99.8 % interval
 FEWEST = 5  # random checks needed before a figure is shown
 EDGE = 1e-6  # probabilities are clipped to [EDGE, 1 - EDGE]
 STEPS = 50  # maximum number of Newton steps
