@@ -10,7 +10,7 @@ import pytest
 import everylabel as el
 from everylabel.selection import threads
 from everylabel.selection.pool import PoolView, Where
-from everylabel.selection.pool.view import best
+from everylabel.selection.pool.view import best, candidates
 from everylabel.selection.sampling import Members, entropies, kmeans
 from everylabel.selection.strategies import bait, bald, get
 from everylabel.selection.strategies.badge import badge, badge_norm
@@ -330,15 +330,20 @@ def test_herding_is_a_loop_over_what_is_covered(likelihood: str, out: bool) -> N
     f = f / np.sqrt(1 + np.pi / 8 * np.asarray(pool.variances(), np.float64))[:, None]
     p = np.sort(np.exp(f) / np.exp(f).sum(axis=1, keepdims=True), axis=1)
     at_mean = np.asarray(pool.probs(), np.float64)
-    share = {y: np.mean([at_mean[e][y] for e in pool.free_idx]) for y in range(pool.n_classes)}
-    unsure = (1 - (p[:, -1] - p[:, -2])) ** 2 / [share[int(y)] for y in at_mean.argmax(axis=1)]
+    guess, unsure = at_mean.argmax(axis=1), (1 - (p[:, -1] - p[:, -2])) ** 2
+    usual, weights = np.mean([unsure[e] for e in pool.free_idx]), dict[int, float]()
+    for y in np.unique(guess).tolist():
+        share = np.mean([at_mean[e][y] for e in pool.free_idx])
+        own = np.mean([unsure[e] for e in pool.free_idx if guess[e] == y] or [1.0])
+        weights[y] = float((usual / own) ** max(0.0, 1 - pool.n_classes * share) / share)
     nearest = [min(np.sum((x[i] - x[j]) ** 2) for j in known if j != i) for i in known]
     width = max(np.quantile(nearest, 0.25), 0.05)
     expected, covering = list[int](), known.tolist()
     for _ in range(3):
         gains = {
             int(c): sum(
-                unsure[e]
+                weights[int(guess[e])]
+                * unsure[e]
                 * max(
                     0.0,
                     np.exp(-np.sum((x[c] - x[e]) ** 2) / width)
@@ -353,6 +358,18 @@ def test_herding_is_a_loop_over_what_is_covered(likelihood: str, out: bool) -> N
         covering.append(expected[-1])
     picked = herding(pool, pool.free_idx, 3, np.random.default_rng(0))
     assert pool.free_idx[picked].tolist() == expected
+
+
+def test_candidates_hold_as_many_of_a_rare_predicted_class_as_of_a_common_one() -> None:
+    rng = np.random.default_rng(0)
+    y = (np.arange(4000) >= 3800).astype(int)
+    x = rng.normal(size=(4000, 3)) + 6.0 * y[:, None]
+    pool = el.Pool(x, el.laplace(el.fit_map(x, y, 2), x))
+    tried = candidates(pool, pool.free_idx, 200, rng, by_class=True)
+    assert len(set(tried.tolist())) == 200
+    assert set(tried[:100].tolist()) == set(np.argsort(pool.margins(pool.free_idx))[:100].tolist())
+    assert 0.25 < np.mean(y[tried[100:]]) < 0.75
+    assert np.mean(y[candidates(pool, pool.free_idx, 200, rng)[100:]]) < 0.2
 
 
 @pytest.mark.parametrize("name", ["lookahead", "bemps", "epig"])

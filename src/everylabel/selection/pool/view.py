@@ -216,14 +216,20 @@ def candidates(
     n: int,
     rng: np.random.Generator,
     score: Callable[[PoolView, np.ndarray], np.ndarray] | None = None,
+    *,
+    by_class: bool = False,
 ) -> np.ndarray:
     """Return positions in idx of instances to try: all, or n, half by smallest margin and half at random.
 
-    score : the half with the highest scores instead
+    score : the half with the highest scores instead of the smallest margins
+    by_class : draw the random half evenly from the predicted classes
     """
     if len(idx) <= n:
         return np.arange(len(idx))
     narrow = pool.smallest_margins(idx, n // 2) if score is None else best(score(pool, idx), n // 2)
-    others = rng.choice(len(idx) - len(narrow), n - n // 2, replace=False)  # positions among the others
-    skipped = np.sort(narrow) - np.arange(len(narrow))
-    return np.r_[narrow, others + np.searchsorted(skipped, others, side="right")]
+    others, chances = np.delete(np.arange(len(idx)), narrow), None
+    if by_class:
+        guess = pool.logits(idx[others]).argmax(axis=1)
+        chances = 1.0 / np.bincount(guess)[guess]
+        chances /= chances.sum()
+    return np.r_[narrow, rng.choice(others, n - n // 2, replace=False, p=chances)]

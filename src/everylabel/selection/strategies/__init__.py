@@ -46,7 +46,7 @@ _ALL = [
     Strategy("bait", "the batch that leaves the least variance on the pool", "Ash et al. 2021", "logits, features, covariance", pick=bait.bait),
     Strategy("epig", "mutual information of the label and other labels", "Bickford Smith et al. 2023", "members", few=bemps.epig),
     Strategy("bemps", "the largest change of other predictions: CoreMSE, CoreLog", "Tan et al. 2021", "members", few=bemps.bemps),
-    Strategy("herding", "uncertain regions that no label covers yet; the default", "Bae et al. 2025", "logits, features, covariance", pick=herding.herding, multi_label=True),
+    Strategy("herding", "uncertain regions that no label covers yet; the default", "Bae et al. 2025", "logits, features, covariance", pick=herding.herding, step_size="auto", multi_label=True),
     Strategy("refine", "herding among candidates that nine strategies have filtered", "Huseljic et al. 2025", "logits, features, covariance", pick=refine.refine),
     Strategy("lookahead", "the label that leaves the least expected risk", "Roy & McCallum 2001, by the update", "logits, features, covariance", few=lookahead.lookahead, step_size="auto"),
 ]  # fmt: skip

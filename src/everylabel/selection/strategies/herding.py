@@ -1,17 +1,20 @@
 """Uncertainty herding (Bae et al., 2025) and MaxHerding: cover the (uncertain) regions without labels.
 
-C candidates (half of the smallest margins, half random), E a random sample of the pool, L known instances
-(labelled or leased); k a Gaussian kernel between directions (rows without the bias, centred, of norm 1), u
-the model's uncertainty about an instance.
+C candidates (half of the smallest margins, half random, evenly from the predicted classes), E a random sample
+of the pool, L known instances (labelled or leased); k a Gaussian kernel between directions (rows without the
+bias, centred, of norm 1), u the model's uncertainty about an instance.
     coverage(e) = max_{l in L} k(e, l)            gain(c) = sum_e u(e) max(0, k(e, c) - coverage(e))
-    u(e) = (1 - margin(e))^2 / s_y    y the predicted class of e, s_y = mean_e p_y(e) its share of the pool
-With few labels u is similar everywhere, and a typical instance of a new region has the largest gain; later
-an uncertain instance with many uncertain neighbours has it: one rule for all budgets. Batches are greedy.
+    u(e) = v(e) / s_y (V / V_y)^r_y,  v = (1 - margin)^2,  V and V_y its means over E and over class y
+y is the predicted class of e, s_y = mean_e p_y(e) its share of the pool, r_y = max(0, 1 - s_y / mean_c s_c)
+its rarity. With few labels u is similar everywhere, and a typical instance of a new region has the largest
+gain; later an uncertain instance with many uncertain neighbours has it: one rule for all budgets. Batches are
+greedy.
 Departures: margins are of mean-field probabilities, which the posterior's variance keeps from being
-overconfident (the authors fit a temperature); 1 / s_y gives predicted classes equal weight, so that rare
-classes get as much attention as common ones; with several classes per item u is the score `class_wise`,
-sum_c p_c (1 - p_c) / (1 + labels of c), for the same reason; the kernel's width is a low quantile of the
-distances between known instances and their nearest, not the minimum, which a single pair of near copies would
+overconfident (the authors fit a temperature); the size of a predicted class does not count, and the rarer a
+class is, the less it is left alone once the model is sure of it, so that more of its instances are found;
+with several classes per item u is the score `class_wise`, sum_c p_c (1 - p_c) / (1 + labels of c), so that
+rare classes get as much attention as common ones; the kernel's width is a low quantile of the distances
+between known instances and their nearest, not the minimum, which a single pair of near copies would
 determine.
 """
 
@@ -45,7 +48,9 @@ def herding(
     """Return n positions in idx, each with the largest gain after the previous picks are covered."""
     n_candidates = max(n, check_count(n_candidates, "n_candidates"))
     some = pool.sample(LOOKED_AT * n_candidates, rng, idx)
-    tried = some[candidates(pool, some, n_candidates, rng, class_wise if pool.multi_label else None)]
+    several = pool.multi_label
+    score = class_wise if several else None
+    tried = some[candidates(pool, some, n_candidates, rng, score, by_class=not several)]
     return np.searchsorted(idx, _cover(pool, tried, n, rng, check_count(n_eval, "n_eval"), _uncertainty))
 
 
@@ -102,7 +107,12 @@ def _uncertainty(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarra
     f = pool.logits(idx) / spread[:, None]
     top, probs = np.partition(softmax(f), -2, axis=1), pool.probs(idx)
     unsure = (1.0 - (top[:, -1] - top[:, -2])) ** 2
-    return np.asarray(unsure / probs.mean(axis=0)[probs.argmax(axis=1)], pool.dtype)
+    guess, k = probs.argmax(axis=1), pool.n_classes
+    share = probs.mean(axis=0)[guess]
+    usual = (np.bincount(guess, unsure) / np.maximum(np.bincount(guess), 1))[guess]  # V_y
+    rarity = np.maximum(1.0 - k * share, 0.0)
+    weight = (unsure.mean() / np.maximum(usual, 1e-12)) ** rarity / share
+    return np.asarray(unsure * weight, pool.dtype)
 
 
 def directions(rows: np.ndarray, center: np.ndarray) -> np.ndarray:
