@@ -22,6 +22,7 @@ PAGE_FILE, TABLE_FILE = "index.html", "measurements"
 def write_comparison(rows: Sequence[Row], command: str, folder: Path) -> tuple[Path, Summary]:
     """Write page, plots and measurements; return the page's path and the summary."""
     summary = summarise(rows)
+    in_order = sorted(rows, key=lambda row: summary.strategies.index(row.variant))
     styles = {
         name: (STEPS[i % len(STEPS)], LINES[i // len(STEPS) % len(LINES)])
         for i, name in enumerate(summary.strategies)
@@ -36,12 +37,12 @@ def write_comparison(rows: Sequence[Row], command: str, folder: Path) -> tuple[P
         )
     ]
     for metric, title in METRICS.items():
-        figure = panels(rows, "labels", title, metric=metric, styles=styles)
+        figure = panels(in_order, "labels", title, metric=metric, styles=styles)
         name = metric.replace(" ", "-").lower()
         note = "Mean over repetitions, with a band of one standard error."
         sections.append(
             Section(
-                f"Learning curves: {metric}", note, [_picture(name, title, figure)], [_ends(rows, metric)]
+                f"Learning curves: {metric}", note, [_picture(name, title, figure)], [_ends(in_order, metric)]
             )
         )
     for section in sections:
