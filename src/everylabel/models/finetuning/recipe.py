@@ -28,7 +28,7 @@ class Recipe(NamedTuple):
 
     steps: int | None = None  # by the number of labels
     batch_size: int = 24
-    learning_rate: float = 2e-4  # learning rate of the blocks
+    learning_rate: float | None = None  # learning rate of the blocks; None: by the number of labels
     head_rate: float = 1e-3  # learning rate of the linear layer
     weight_decay: float = 0.01
     warm_up: float = 0.1  # share of the steps
@@ -40,6 +40,10 @@ class Recipe(NamedTuple):
             return self.steps
         usual = 20 + (n - 200) * 0.08 if k <= MANY else n / 5
         return int(np.clip(usual, 20, 60))
+
+    def rate(self, n: int) -> float:
+        """Return the blocks' learning rate for n labels: larger if each label is seen fewer times."""
+        return 2e-4 * float(np.clip(n / 64, 1, 2)) if self.learning_rate is None else self.learning_rate
 
 
 class NameStates(NamedTuple):
@@ -86,7 +90,7 @@ def train_blocks(
     losses = []
     with _training(states, seed), _trained_weights(encoder.upper, recipe.rank) as blocks:
         groups = [
-            {"params": blocks, "lr": recipe.learning_rate},
+            {"params": blocks, "lr": recipe.rate(len(rows))},
             {"params": [weights, bias], "lr": recipe.head_rate},
         ]
         optimiser = torch.optim.AdamW(groups, weight_decay=recipe.weight_decay, betas=(0.9, 0.98))
