@@ -203,6 +203,7 @@ def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
         return {}
     refused = {"--watch": given.watch, "--import": given.import_file, "--suggestions": given.suggestions}
     refused |= {"--suggestion-column": given.suggestion_column, "--review": given.review}
+    refused |= {"--network on": given.network == "on"}
     for name in (name for name, value in refused.items() if value):
         raise EverylabelError(f"{name} is not offered for a folder of shards; expected no such option")
     from everylabel.scale.project import in_memory, on_ray

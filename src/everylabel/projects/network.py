@@ -28,7 +28,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import image_digests, text_digests
-from everylabel.data.items import IdList
+from everylabel.data.items import IdList, Numbered
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.model.learner import Learner, Mean
 from everylabel.labelling.model.training import ClassNames, Encoder, Rows, TrainingSet, phrases_of
@@ -207,6 +207,8 @@ def why_frozen(project: Project) -> str:
     """Return a sentence on why a project's encoder cannot be fine-tuned; "" if it can."""
     if project.about is not None and project.about.options.label_separator is not None:
         return "Fine-tuning is for one class per item; the model learns on the features as they are."
+    if isinstance(project.ids, Numbered):
+        return "For a folder of shards, fine-tune on a sample, and embed all items by the exported encoder."
     if project.kind not in ("text", "image") or (project.embedded_in is None and project.coming is None):
         return "The features came with the source: there is no network to train."
     model = encoder_name(project)
