@@ -143,8 +143,8 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     refused = run("label", "big.csv", "--ray", "auto", "--no-browser")
     assert "--ray is for shards, and 'big.csv' is none" in refused.output
     assert "--watch is not offered for a folder of shards" in run("label", "shards", "--watch").output
-    refused = run("label", "shards", "--network", "on").output
-    assert "--network on is not offered for a folder of shards" in refused
+    refused = run("label", "shards", "--network", "on")
+    assert "--network on is not offered for a folder of shards" in refused.output
     seen = set[str]()
     options = ("--classes", "soap,beans", "--check-every", 0, "--id-column", "key")
     with label_here("shards", *options) as server:
