@@ -6,7 +6,7 @@
   pairs, all classes shifted by one. `none` has people's labels only, `as_is` takes suggestions as labels
   where people gave none, `ours` is `labelling/sources/teaching.py`. These figures are of test items, which
   have no suggestion. `pool_...` is the accuracy on the rest of the pool, where `as_is` is the suggestion
-  itself and `ours` combines head and suggestion if that is better (`labelling/sources/evidence.py`). `gain`
+  itself and `ours` combines both (`labelling/sources/evidence.py`). `gain`
   and `pool_gain` are `ours` minus the better of the other two.
 - `intervals` : how often the stated accuracy of a source misses the truth, at 30 checks and at any time
   before.
@@ -126,7 +126,9 @@ def heads(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
             x, y = sample.x[rest], sample.y[rest]
             taught = teach(sample.x, labels, [Suggestions(kind, items, said)], sample.k, tol=TOLERANCE)
             posterior = posterior_of(taught, sample.x, labels)
-            evidence = weigh(posterior, labels, taught.heard, taught.confusions, sample.k)
+            evidence = weigh(
+                posterior, labels, taught.heard, taught.confusions, sample.k, None, taught.targets
+            )
             both = x @ taught.mean[:-1] + taught.mean[-1]
             both = both if evidence is None else evidence.combined(rest, both)
             row: dict[str, Any] = {"source": kind, "labels": n, "none": sample.accuracy(none[n])}

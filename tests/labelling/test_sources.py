@@ -7,7 +7,7 @@ from everylabel.core import fit_map
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.labelling.model.training import train
 from everylabel.labelling.sources import teaching
-from everylabel.labelling.sources.consensus import ABSENT, agree, combine, vote_shares
+from everylabel.labelling.sources.consensus import ABSENT, UNLIKELY, agree, combine, vote_shares
 from everylabel.labelling.sources.evidence import Evidence, evidence_of, measure, weigh
 from everylabel.labelling.sources.reliability import (
     CONCENTRATIONS,
@@ -19,7 +19,13 @@ from everylabel.labelling.sources.reliability import (
     label_shares,
 )
 from everylabel.labelling.sources.review import number_wrong, review
-from everylabel.labelling.sources.teaching import posterior_of, rest_of, teach
+from everylabel.labelling.sources.teaching import (
+    log_likelihood,
+    posterior_of,
+    rest_of,
+    teach,
+    without_own,
+)
 from everylabel.labelling.state.types import Suggestions
 from everylabel.models.scaling import suited_precision
 
@@ -144,21 +150,45 @@ def test_teaching_equals_rounds_of_loops(monkeypatch: pytest.MonkeyPatch) -> Non
     said = {s.source: dict(zip(s.items.tolist(), s.classes.tolist(), strict=True)) for s in (one, two)}
     assert found.targets is not None
     mean = np.asarray(train(x, labels, k).mean)
-    precision = suited_precision(k)
+    precision, weight = suited_precision(k), found.targets.weights[0]
+    logits = np.c_[x, np.ones(60)] @ mean
     for _ in range(3):
         rows, classes, weights = [x[i] for i in range(12)], [labels[i] for i in range(12)], [1.0] * 12
+        counts = np.zeros((k, k))  # of the first source: people labelled no item of the second
+        for i in range(12):
+            counts[labels[i], said["one"][i]] += 1.0
+        targets = np.zeros((60, k))
         for i in range(12, 60):
-            q = np.exp(np.r_[x[i], 1.0] @ mean)
+            q = np.exp(logits[i])
             for name, answers in said.items():
                 if i in answers:
                     q = q * thetas[name][:, answers[i]]
-            q = q / q.sum()
+            targets[i] = q = q / q.sum()
+            counts[:, said["one"][i]] += weight * q
             for c in range(k):
                 rows.append(x[i])
                 classes.append(c)
-                weights.append(found.targets.weights[i - 12] * q[c])
+                weights.append(weight * q[c])
         mean = fit_map(np.array(rows, np.float64), np.array(classes), k, precision, weights=np.array(weights))
+        targets[:12] = np.eye(k)[[labels[i] for i in range(12)]]
+        every = np.r_[np.ones(12), np.full(48, weight)]
+        logits = np.c_[x, np.ones(60)] @ mean + without_own(mean, x, targets, every, precision)
+        thetas["one"] = confusion(counts, label_shares(one.classes, k), UNLIKELY).theta
     close(found.mean, mean, atol=1e-5)
+
+
+def test_logits_without_the_own_target_are_those_of_a_head_without_the_row() -> None:
+    x, y = blobs(150, 3, spread=2.0)
+    targets = 0.7 * np.eye(3)[y] + 0.1
+    precision, weights = suited_precision(3), np.full(150, 0.3)
+    mean = fit_map(x, targets, 3, precision, weights=weights, soft=True)
+    change = without_own(mean, x, targets, weights, precision)
+    for i in range(0, 150, 15):
+        left = np.arange(150) != i
+        alone = fit_map(x[left], targets[left], 3, precision, weights=weights[left], soft=True)
+        truth = np.r_[x[i], 1.0] @ (alone - mean)
+        both = [part - part.mean() for part in (change[i], truth)]
+        assert np.linalg.norm(both[0] - both[1]) < 0.25 * np.linalg.norm(both[1]) + 0.01
 
 
 def test_good_suggestions_teach_and_useless_ones_change_nothing() -> None:
@@ -181,9 +211,7 @@ def test_good_suggestions_teach_and_useless_ones_change_nothing() -> None:
 def test_label_of_a_person_replaces_suggestions() -> None:
     y = np.arange(30) % 3
     one = Suggestions("one", np.arange(30), noisy(y, 3, 0.8))
-    items, said = rest_of([one], {"one": measure(one, first(y, 10), 3)}, first(y, 10), 3)
-    assert items.tolist() == list(range(10, 30))
-    assert said.shape == (20, 3)
+    assert rest_of([one], first(y, 10)).tolist() == list(range(10, 30))
 
 
 def test_few_labels_take_a_source_at_its_word() -> None:
@@ -207,8 +235,9 @@ def test_scores_that_separate_right_from_wrong_count() -> None:
     labels = first(y, 60)
     for scores, least in ((telling, 0.5), (np.full(200, 0.8), None)):
         one = Suggestions("one", np.arange(200), said, scores)
-        plain = rest_of([one._replace(scores=None)], {"one": measure(one, labels, 4)}, labels, 4)[1]
-        _, scored = rest_of([one], {"one": measure(one, labels, 4)}, labels, 4)
+        confusions, rest = {"one": measure(one, labels, 4)}, np.arange(60, 200)
+        plain = log_likelihood(rest, [one._replace(scores=None)], confusions, labels, 4)
+        scored = log_likelihood(rest, [one], confusions, labels, 4)
         more = (scored - plain)[np.arange(140), said[60:]]
         if least is None:
             close(more, 0.0, atol=1e-9)
@@ -232,22 +261,31 @@ def test_posterior_of_a_taught_head_has_the_curvature_of_suggestions() -> None:
 
 
 @pytest.mark.parametrize(("right", "spread"), [(0.95, 2.5), (0.5, 0.5)])
-def test_evidence_counts_if_sources_predict_more_labels_than_the_head(right: float, spread: float) -> None:
+def test_evidence_counts_by_the_labels_that_only_sources_or_only_the_head_predict(
+    right: float, spread: float
+) -> None:
     x, y = blobs(120, 3, spread=spread)
     labels, sources = first(y, 30), [Suggestions("a", np.arange(120), noisy(y, 3, right))]
     taught = teach(x, labels, sources, 3)
     posterior = posterior_of(taught, x, labels)
     head = np.asarray(leave_one_out(posterior))[:30].argmax(axis=1)
+    by_sources = by_head = 1.0
     said = np.zeros((30, 3))
     for i in range(30):
         others = {j: c for j, c in labels.items() if j % 5 != i % 5}
         said[i] = np.log(measure(sources[0], others, 3).theta[:, sources[0].classes[i]])
-    found = weigh(posterior, labels, sources, taught.confusions, 3)
-    by_sources, by_head = np.sum(said.argmax(axis=1) == y[:30]), np.sum(head == y[:30])
-    assert (found is not None) == (by_sources > by_head) == (right == 0.95)
-    if found is not None:
-        close(found.left_out, said)
-        close(found.logs, np.log(taught.confusions["a"].likelihood(sources[0].classes)), rtol=1e-6)
+        if said[i].argmax() != head[i]:
+            by_sources += said[i].argmax() == y[i]
+            by_head += head[i] == y[i]
+    power = by_sources / (by_sources + by_head)
+    assert (power > 0.5) == (right == 0.95)
+    found = weigh(posterior, labels, sources, taught.confusions, 3, None, taught.targets)
+    assert found is not None
+    assert taught.targets is not None
+    close(found.left_out, power * said)
+    logs = power * np.log(taught.confusions["a"].likelihood(sources[0].classes))
+    logs[taught.targets.items] += taught.targets.change
+    close(found.logs, logs, rtol=1e-5, atol=1e-6)
 
 
 def test_without_labels_sources_count() -> None:
@@ -285,7 +323,9 @@ def test_a_source_better_than_the_head_improves_predictions_of_its_items() -> No
     x, y = blobs(600, 5, spread=1.5)
     labels, said = first(y, 60), noisy(y, 5, 0.9)
     taught = teach(x, labels, [Suggestions("a", np.arange(600), said)], 5)
-    found = weigh(posterior_of(taught, x, labels), labels, taught.heard, taught.confusions, 5)
+    found = weigh(
+        posterior_of(taught, x, labels), labels, taught.heard, taught.confusions, 5, None, taught.targets
+    )
     logits, rest = x @ taught.mean[:-1] + taught.mean[-1], np.arange(60, 600)
     assert found is not None
     both = found.combined(rest, logits[rest]).argmax(axis=1)

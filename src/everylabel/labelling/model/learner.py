@@ -87,7 +87,7 @@ class Learner:
         self.thresholds: Mapping[int, float] = {} if before is None else before.thresholds  # by class number
         self.trusts_names = training.trusts_names
         self.uses_suggestions = False  # whether suggestions teach
-        self.evidence: Evidence | None = None  # of suggestions; None if the model alone predicts better
+        self.evidence: Evidence | None = None  # of suggestions; None if no source counts
         self.reviewed: Reviewed | None = None  # given labels, if people review them
         self.places: dict[int, Place] = dict(training.places)  # the places that the pool reflects
         self.deferred: set[int] = set()  # items whose label waits for the next training
@@ -346,7 +346,8 @@ def fit(
         return Fitted(train(features, labels, k, names, **how))
     taught = teach(features, labels, sources, k, names=names, drawn=drawn, ruled_out=ruled_out, tol=tol)
     posterior = posterior_of(taught, features, labels, names)
-    evidence = weigh(posterior, labels, taught.heard, taught.confusions, max(1, k), drawn)
+    heard = taught.heard, taught.confusions, max(1, k), drawn, taught.targets
+    evidence = weigh(posterior, labels, *heard)
     return Fitted(posterior, evidence, taught.targets is not None)
 
 
