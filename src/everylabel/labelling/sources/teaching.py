@@ -8,7 +8,8 @@ For an item without a label by people, s_j is the suggestion of source j, theta_
 ROUNDS of this, starting from the head and the theta of people's labels. This is EM with the class as the
 hidden variable (Raykar et al. 2010), except that an item does not confirm its own target: with w = WEIGHT,
 c the curvature and v = h' cov h,
-    f = h' mean - w v / (1 - w c v) (q - p)                          (one Newton step, as in `leave_one_out`)
+    f = h' mean - w v / (1 - w c v) (q - p)                          (one Newton step)
+c is shared by the classes, so the step is right for two and coarse for many, which was enough.
 The gradient of a soft target is p - q: zero if no source suggests anything. A source that the labels do not
 support (probability of being useless above USELESS_FROM) is ignored. A person's answer replaces the
 suggestions for its item.
