@@ -13,7 +13,7 @@ import numpy as np
 
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.backend import make_backend
-from everylabel.label_studio.connected import Connected, ConnectOptions, connect
+from everylabel.label_studio.connected import BackendOptions, Connected, connect
 from everylabel.label_studio.service import register
 from everylabel.log import events
 from everylabel.web.server import server_config
@@ -98,7 +98,10 @@ def running(
     **options: Any,
 ) -> Iterator[Running]:
     """Serve the stand-in's project; without `background` it reads and writes only on request."""
-    api, how = Api(studio.url, studio.token), ConnectOptions(folder=folder, **{"model": "tfidf", **options})
+    api, how = (
+        Api(studio.url, studio.token),
+        BackendOptions(url=studio.url, token=studio.token, folder=folder, **{"model": "tfidf", **options}),
+    )
     with (
         connect(api, studio.number, how, lambda _: None) as project,
         served(server_config(make_backend({studio.number: project}, password))) as port,

@@ -1,6 +1,7 @@
 """Output of the commands: one-line errors and notes, and progress bars."""
 
 import shlex
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -47,6 +48,15 @@ class Commands(TyperGroup):
 def note(text: str) -> None:
     """Print a note on standard error."""
     _line("[yellow]note:[/yellow]", text)
+
+
+def print_ready(address: str) -> bool:
+    """Print that the server is up; or stop it, and return False, if a library has swallowed Ctrl-C."""
+    if interrupts.swallowed():
+        signal.raise_signal(signal.SIGINT)
+        return False
+    print(f"everylabel is ready: {address}", flush=True)
+    return True
 
 
 def _whole(error: Exception) -> str:

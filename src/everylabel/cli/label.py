@@ -1,6 +1,5 @@
 """`everylabel label`."""
 
-import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everylabel.cli import interrupts, options
-from everylabel.cli.console import command, embedding_bar, note, opened
+from everylabel.cli import options
+from everylabel.cli.console import command, embedding_bar, note, opened, print_ready
 
 if TYPE_CHECKING:
     from everylabel.data.items import Items
@@ -225,10 +224,8 @@ def _rows_of(project: "Project") -> dict[str, Any]:
 
 
 def _ready(address: str, host: str) -> None:
-    if interrupts.swallowed():  # a library swallowed Ctrl-C: stop the server now
-        signal.raise_signal(signal.SIGINT)
+    if not print_ready(address):
         return
-    print(f"everylabel is ready: {address}", flush=True)
     number = _own_address() if host in ("0.0.0.0", "::", "") else None
     if number is not None:
         name = address.removeprefix("http://").split("/")[0].rpartition(":")[0]

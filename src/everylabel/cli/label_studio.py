@@ -1,13 +1,12 @@
 """`everylabel label-studio`."""
 
-import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from everylabel.cli import interrupts, options
-from everylabel.cli.console import embedding_bar, note
+from everylabel.cli import options
+from everylabel.cli.console import embedding_bar, note, print_ready
 
 
 def label_studio(
@@ -59,35 +58,11 @@ def label_studio(
     names_prior: options.NamesPrior = None,
 ) -> None:
     """Add a model to Label Studio. It learns from every annotation and chooses the next task."""
-    from everylabel.label_studio.connected import ConnectOptions
-    from everylabel.label_studio.service import BackendOptions, serve_label_studio
+    given = dict(locals())  # fields of `BackendOptions`
+    from everylabel.label_studio.connected import BackendOptions
+    from everylabel.label_studio.service import serve_label_studio
 
-    how = ConnectOptions(
-        folder=folder.absolute(),
-        control=control,
-        model=model,
-        trust_model_code=trust_model_code,
-        store=store,
-        names_prior=options.is_on(names_prior),
-    )
-    backend = BackendOptions(
-        url,
-        token,
-        project,
-        host=host,
-        port=port,
-        address=address,
-        register=register,
-        page=page_port if page else None,
-        connect=how,
-    )
+    given |= {"folder": folder.absolute(), "names_prior": options.is_on(names_prior)}
     with embedding_bar() as progress:
-        serve_label_studio(backend, _ready, note, progress)
+        serve_label_studio(BackendOptions(**given), print_ready, note, progress)
     print(f"stopped; everything is stored in {folder.absolute()}", flush=True)
-
-
-def _ready(address: str) -> None:
-    if interrupts.swallowed():  # a library swallowed Ctrl-C: stop the server now
-        signal.raise_signal(signal.SIGINT)
-        return
-    print(f"everylabel is ready: {address}", flush=True)

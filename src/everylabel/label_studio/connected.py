@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,22 +31,35 @@ logger = logging.getLogger(__name__)
 Say = Callable[[str], Any]
 
 
-@dataclass(frozen=True)
-class ConnectOptions:
-    """How a project is opened; None keeps an earlier setting, or the default.
+@dataclass(frozen=True, kw_only=True)
+class BackendOptions:
+    """The options of `everylabel label-studio`; None keeps an earlier setting, or the default.
 
-    folder : the parent of the folders of projects
+    url, token : of Label Studio; project : their numbers there
+    model, trust_model_code, names_prior : as in `everylabel label`
     control : the Choices to use, where there are several
-    model, trust_model_code : as in `everylabel label`
+    port, page_port : 0 takes any free port; further projects' pages use the next ones
+    address : the URL by which Label Studio reaches us, if not host and port
+    register : register with Label Studio and write predictions; False changes nothing there
+    page : open our own page, too
     store : a file's path or postgresql://...; by default labels.sqlite in the project's folder
-    names_prior : as in `everylabel label`
+    folder : the parent of the folders of projects
     """
 
-    folder: Path = field(default_factory=Path.cwd)
-    control: str | None = None
+    url: str
+    token: str
+    project: Sequence[int] = ()
     model: str | None = None
     trust_model_code: bool = False
+    control: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 9090
+    address: str | None = None
+    register: bool = True
+    page: bool = False
+    page_port: int = 8765
     store: str | None = None
+    folder: Path = field(default_factory=Path.cwd)
     names_prior: bool | None = None
 
 
@@ -58,7 +71,7 @@ class Connected:
         api: Api,
         number: int,
         tasks: Tasks,
-        options: ConnectOptions,
+        options: BackendOptions,
         service: Service,
         shown: Shown,
         arrivals: Arrivals,
@@ -131,7 +144,7 @@ class Connected:
         self.learning.add_classes().add_done_callback(lambda _: self.renewal.ask())
 
 
-def _opened(tasks: Tasks, options: ConnectOptions, progress: Progress | None = None, **how: Any) -> Project:
+def _opened(tasks: Tasks, options: BackendOptions, progress: Progress | None = None, **how: Any) -> Project:
     """Return the table of tasks as a project; only new tasks are embedded."""
     configuration = tasks.configuration
     return open_project(
@@ -151,7 +164,7 @@ def _opened(tasks: Tasks, options: ConnectOptions, progress: Progress | None = N
 
 @contextmanager
 def connect(
-    api: Api, number: int, options: ConnectOptions, note: Say, progress: Progress | None = None
+    api: Api, number: int, options: BackendOptions, note: Say, progress: Progress | None = None
 ) -> Iterator[Connected]:
     """Yield a project that is up to date with Label Studio; `start` keeps it so."""
     about = api.project(number)

@@ -5,17 +5,15 @@ tasks. Our own page of a project has another port.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.api import Api, ApiError, Json
 from everylabel.label_studio.backend import USER, authorization, make_backend, password_of
-from everylabel.label_studio.connected import Connected, ConnectOptions, connect
-from everylabel.labelling.model.retrainer import compiling
+from everylabel.label_studio.connected import BackendOptions, Connected, connect
 from everylabel.projects.features import Progress
 from everylabel.web.access import is_local, tokens_of
 from everylabel.web.downloads import Downloads
@@ -23,6 +21,7 @@ from everylabel.web.server import (
     Server,
     address_of,
     bound_socket,
+    compile_ahead,
     make_app,
     one_thread,
     server_config,
@@ -33,49 +32,30 @@ TITLE = "everylabel"
 SAMPLING = "Uncertainty sampling"
 
 
-@dataclass(frozen=True)
-class BackendOptions:
-    """The addresses of Label Studio and of the backend.
-
-    url, token : of Label Studio; projects : their numbers there
-    port : 0 takes any free port
-    address : the URL by which Label Studio reaches us, if not host and port
-    page : the port of our own page, and the next ones for further projects; None: no page
-    register : register with Label Studio and write predictions; False changes nothing there
-    """
-
-    url: str
-    token: str
-    projects: Sequence[int]
-    host: str = "127.0.0.1"
-    port: int = 9090
-    address: str | None = None
-    register: bool = True
-    page: int | None = None
-    connect: ConnectOptions = field(default_factory=ConnectOptions)
-
-
 def serve_label_studio(
     options: BackendOptions, ready: Say = print, note: Say = print, progress: Progress | None = None
 ) -> None:
     """Serve projects until the process is asked to stop; `ready` gets the backend's address."""
-    if not options.projects:
+    if not options.project:
         raise EverylabelError("--project is missing; expected the number of a project, as its address has it")
     api = Api(options.url, options.token)
     local = is_local(options.host)
     password = None if local else password_of(options.token)
     with one_thread(), bound_socket(options.host, options.port) as bound, ExitStack() as stack:
         projects = {
-            number: stack.enter_context(connect(api, number, options.connect, note, progress))
-            for number in dict.fromkeys(options.projects)
+            number: stack.enter_context(connect(api, number, options, note, progress))
+            for number in dict.fromkeys(options.project)
         }
         address = options.address or address_of(options.host, bound.getsockname()[1], None)
-        begin = [stack.enter_context(_compiled(each)) for each in projects.values()]
+        begin = [
+            stack.enter_context(compile_ahead(each.service, *each.service.desk.features.shape))
+            for each in projects.values()
+        ]
 
         for at, (number, each) in enumerate(projects.items()):
-            if options.page is not None:
+            if options.page:
                 say = partial(_say_page, note, number)
-                port = options.page + at if options.page else 0
+                port = options.page_port + at if options.page_port else 0
                 token = password_of(options.token, f"page {number}")  # the same at every start
                 stack.enter_context(page_of(each, options.host, port, token, say))
 
@@ -83,7 +63,7 @@ def serve_label_studio(
             ready(address)
             for each, event in zip(projects.values(), begin, strict=True):
                 event.set()
-                each.start(page=options.page is not None)
+                each.start(page=options.page)
             if options.register:
                 work = partial(_register, api, projects, address, password, note)
                 threading.Thread(target=work, name="register", daemon=True).start()
@@ -93,12 +73,6 @@ def serve_label_studio(
 
 def _say_page(note: Say, number: int, address: str) -> None:
     note(f"project {number} on our page: {address}")
-
-
-def _compiled(project: Connected) -> Any:
-    state, desk = project.service.state, project.service.desk
-    n_logits = len(desk.features) * desk.learner.pool.n_classes
-    return compiling(desk.features.size, state.settings["strategy"], desk.learner.exact, n_logits)
 
 
 def _register(

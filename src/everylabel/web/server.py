@@ -91,7 +91,7 @@ def opened_server(
         app = make_app(service, shown, files, arrivals, tokens=tokens, **how)
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
-        with _compiling(service, len(project), project.features.shape[1]) as begin_compiling:
+        with compile_ahead(service, len(project), project.features.shape[1]) as begin_compiling:
 
             def started() -> None:
                 service.desk.log.note_address(address.partition("?")[0])
@@ -102,7 +102,7 @@ def opened_server(
             yield Opened(service, shown, address, Server(config, started), bound)
 
 
-def _compiling(service: Service, n: int, d: int) -> contextlib.AbstractContextManager[threading.Event]:
+def compile_ahead(service: Service, n: int, d: int) -> contextlib.AbstractContextManager[threading.Event]:
     """Return a context that compiles ahead for a service, without keeping a reference to its model."""
     learner = service.desk.learner
     here = n if learner.pool.can_scan else 0
