@@ -10,10 +10,11 @@ import pytest
 from everylabel.core import fit_map, laplace
 from everylabel.core.errors import EverylabelError
 from everylabel.models.scaling import no_scaling
+from everylabel.projects.predictions import Head
 from everylabel.scale.cluster import connect, make_parts
 from everylabel.scale.embedding import embed_shards
 from everylabel.scale.manifest import ROWS, open_or_create
-from everylabel.scale.predicting import Head, Predicting
+from everylabel.scale.predicting import Predicting, head_digest
 from everylabel.scale.shards import find_shards
 from tests.scale.shards import BODY, TEXTS, content, source
 from tests.scale.starting import started
@@ -67,7 +68,7 @@ def test_predictions_on_ray_write_the_same_files(tmp_path: Path, cluster: str) -
     shards = find_shards(str(tmp_path / "shards"))
     files, rows = [shard.place for shard in shards], [shard.rows for shard in shards]
     for folder, ray in (("here", None), ("there", cluster)):
-        about = {"model": head.digest}
+        about = {"model": head_digest(head)}
         out = open_or_create(str(tmp_path / folder), about, ".csv", str(tmp_path), files, lambda: rows)
         job = Predicting(shards, head, out, "csv")
         joined = None if ray is None else connect(ray)

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE, Refused
 from everylabel.models.embedding.embed import Embedder
 from everylabel.models.names import NameRows
+from everylabel.models.scaling import Scaling
 from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.features import Progress, broken_rows, embed_as
 from everylabel.projects.project import Project, left_out, notes_on
@@ -40,6 +41,28 @@ class Predicted:
     classes: Sequence[str]
     notes: tuple[str, ...]
     thresholds: np.ndarray | None = None  # (k,), of a multi-label project
+
+
+class Head(NamedTuple):
+    """A model of unscaled features."""
+
+    posterior: Posterior  # without the labels that made it
+    scaling: Scaling
+    classes: tuple[str, ...]
+    thresholds: np.ndarray | None = None  # (k,), if items may have several classes
+
+    def probabilities(self, features: np.ndarray) -> np.ndarray:
+        """Return the probabilities (n, k) of features (n, d)."""
+        scaled = self.scaling(np.asarray(features, np.float64))
+        return np.asarray(predict_proba(self.posterior, scaled, method="mean"))
+
+
+def head_of(project: Project, label_set: LabelSet) -> Head:
+    """Return the model trained exactly on all labels of a project."""
+    prepared = prepare(project.features)
+    posterior = trained(prepared, label_set)
+    limits = thresholds_of(posterior, prepared.features)
+    return Head(posterior.replace(data=None), prepared.scaling, tuple(map(str, label_set.classes)), limits)
 
 
 def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
@@ -114,8 +137,7 @@ def predict(
     options : of the new file; unset ones are the project's own, if the file has such a column
     embedder : embeds the new items, if the project's features came with its source
     """
-    prepared = prepare(project.features)
-    posterior = trained(prepared, label_set)
+    head = head_of(project, label_set)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         items = _read(project, Path(new), options)
@@ -127,11 +149,8 @@ def predict(
             f"{str(new)!r} has {features.shape[1]} features; expected {project.features.shape[1]}, as the "
             "project has"
         )
-    scaled = prepared.scaling(np.asarray(features, np.float64))
-    probabilities = np.asarray(predict_proba(posterior, scaled, method="mean"))
     all_notes = (*notes, *left, *dict.fromkeys(warned))
-    limits = thresholds_of(posterior, prepared.features)
-    return Predicted(items, probabilities, label_set.classes, all_notes, limits)
+    return Predicted(items, head.probabilities(features), head.classes, all_notes, head.thresholds)
 
 
 def _read(project: Project, path: Path, options: Options) -> Items:

@@ -1,27 +1,21 @@
 """`predict_shards`: a project's predictions for every row of a folder of shards, one table a shard."""
 
 import hashlib
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core import Posterior, predict_proba
 from everylabel.core.checks import check_choice, check_count
 from everylabel.core.errors import EverylabelError
 from everylabel.formats.known import TABLES
 from everylabel.formats.records import prediction_records
 from everylabel.formats.tables import ROW, Cells, ItemColumns, write_table
-from everylabel.labelling.model.training import prepare
 from everylabel.labelling.state.state import LabelSet
 from everylabel.models.embedding.embed import FITTED, Embedder
-from everylabel.models.scaling import Scaling
-from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.files import Trust
-from everylabel.projects.predictions import trained
+from everylabel.projects.predictions import Head, head_of
 from everylabel.projects.project import Project
 from everylabel.scale import filesystem
 from everylabel.scale.cluster import connect, make_parts
@@ -47,26 +41,12 @@ class Predicted(NamedTuple):
     broken: int  # rows of NaN, which have no prediction
 
 
-class Head(NamedTuple):
-    """A model of unscaled features."""
-
-    posterior: Posterior  # without the labels that made it
-    scaling: Scaling
-    classes: tuple[str, ...]
-    thresholds: np.ndarray | None = None  # (k,), if items may have several classes
-
-    def probabilities(self, features: np.ndarray) -> np.ndarray:
-        """Return the probabilities (n, k) of features (n, d)."""
-        scaled = self.scaling(features.astype(np.float64))
-        return np.asarray(predict_proba(self.posterior, scaled, method="mean"))
-
-    @property
-    def digest(self) -> str:
-        """A digest that no other model has."""
-        total = hashlib.blake2b(repr((self.classes, self.scaling.scale)).encode(), digest_size=8)
-        for array in (self.posterior.mean, self.scaling.center, self.scaling.matrix, self.thresholds):
-            total.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-        return total.hexdigest()
+def head_digest(head: Head) -> str:
+    """Return a digest that no other model has."""
+    total = hashlib.blake2b(repr((head.classes, head.scaling.scale)).encode(), digest_size=8)
+    for array in (head.posterior.mean, head.scaling.center, head.scaling.matrix, head.thresholds):
+        total.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -80,7 +60,7 @@ class Predicting:
 
     @property
     def key(self) -> str:
-        return f"{self.predictions.folder} {self.head.digest} {self.form}"
+        return f"{self.predictions.folder} {head_digest(self.head)} {self.form}"
 
     def make(self, part: Part) -> int:
         """Write the table of a shard; return the number of its rows without a prediction."""
@@ -137,8 +117,13 @@ def predict_shards(
     check_choice(form, "format", list(TABLES))
     check_count(worker_cpus, "worker_cpus")
     found = _finished(shards, project)
-    head = _head(project, label_set, found[0].width, shards)
-    about = {"a model that learned": head.digest, "classes": list(head.classes)}
+    if found[0].width != project.features.shape[1]:
+        raise EverylabelError(
+            f"shards {shards!r} have {found[0].width} features; expected {project.features.shape[1]}, as the "
+            "project has"
+        )
+    head = head_of(project, label_set)
+    about = {"a model that learned": head_digest(head), "classes": list(head.classes)}
     files, rows = [shard.place for shard in found], [shard.rows for shard in found]
     predictions = open_or_create(out, about, TABLES[form].ending, shards, files, lambda: rows)
     missing = predictions.missing()
@@ -154,9 +139,7 @@ def embedder_of(folder: str, trust: Trust) -> Embedder:
     kind = "image" if "--image-column" in manifest.about else "text"
     model, place = str(manifest.about.get(MODEL)), filesystem.inside(manifest.folder, FIT)
     if filesystem.is_file(place):
-        with tempfile.TemporaryDirectory() as home, filesystem.opened(place) as file:
-            path = Path(home) / FIT
-            path.write_bytes(file.read())
+        with filesystem.local_copy(place) as path:
             embedder = Embedder(kind, None, fit=path)
     elif model in FITTED:
         raise EverylabelError(
@@ -188,15 +171,3 @@ def _finished(folder: str, project: Project) -> list[Shard]:
             "--model, or with --fit and its embedder.npz"
         )
     return shards_of(manifest)
-
-
-def _head(project: Project, label_set: LabelSet, width: int, shards: str) -> Head:
-    if width != project.features.shape[1]:
-        raise EverylabelError(
-            f"shards {shards!r} have {width} features; expected {project.features.shape[1]}, as the project "
-            "has"
-        )
-    prepared = prepare(project.features)
-    posterior = trained(prepared, label_set)
-    names, limits = tuple(map(str, label_set.classes)), thresholds_of(posterior, prepared.features)
-    return Head(posterior.replace(data=None), prepared.scaling, names, limits)
