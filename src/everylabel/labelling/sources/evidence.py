@@ -54,7 +54,7 @@ class SoftTargets(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What the suggestions of an item add to its logits, for all items that have suggestions."""
+    """The change of an item's logits by its suggestions, for all items that have suggestions."""
 
     items: np.ndarray  # (m,) ascending
     logs: np.ndarray  # (m, k) float32
