@@ -56,6 +56,7 @@ RIGHT = 20.0
 LIKELY = 0.3  # a label is shown from this probability on
 TINY = 1e-12
 SHRUNK = 10  # checks at which half of the observed difference is applied
+DIGITS = 4  # of the estimates in the log: a model that is trained again differs in the sixth digit
 CLASSIFIES = 1e-3  # tolerance of training that is good enough to classify
 CrossFitted = Mapping[int, Mapping[int, float]]  # item -> class -> probability with its label left out
 
@@ -124,7 +125,7 @@ def assess(training: TrainingSet, posterior: Posterior, learner: Learner, eviden
     expected = float(now.max(axis=1).mean()) if len(left) else 1.0
     numbers: dict[str, Any] = {"expected": expected, **figures, **gained}
     rounded: dict[str, Any] = {
-        name: round(value, 6) if isinstance(value, float) else value for name, value in numbers.items()
+        name: round(value, DIGITS) if isinstance(value, float) else value for name, value in numbers.items()
     }
     body = Assessed(labels=len(labels), checks=len(at), **rounded)
     checks = _by_class(truth[at], guess[at], drawn[at], training)
@@ -157,8 +158,8 @@ def _assess_sets(
             **(tested["micro"] or {"estimate": None, "low": None, "high": None}),
             **tested,
         }
-    figures = {name: round(value, 6) for name, value in (checks["micro"] or {}).items()}
-    body = Assessed(labels=len(labels), checks=len(at), expected=round(learner.expected(), 6), **figures)
+    figures = {name: round(value, DIGITS) for name, value in (checks["micro"] or {}).items()}
+    body = Assessed(labels=len(labels), checks=len(at), expected=round(learner.expected(), DIGITS), **figures)
     return Assessment(body, checks, tested, _doubts(posterior, labels, training.columns))
 
 
