@@ -1,11 +1,12 @@
 """The paper's update: one Gauss-Newton step, then the covariance at the new mean (Eqs. 5-7, App. C).
 
-D+ the b new labels, d features, k classes; h_x features, e_y one-hot labels, w_x weights, c_x curvatures.
-    mu_upd    = mu - step_size H^-1(mu, Sigma, D+) sum_x w_x h_x (p_x - e_y)'        Eq. 5
-    Sigma_upd = H^-1(mu_upd, Sigma, D+)        H = Sigma^-1 + sum_x w_x c_x h_x h_x'   Eq. 6
-One by one, each label's residual is taken at the mean after the previous label; jointly, all residuals
-are taken at the old mean. Both end at the same covariance where the curvature is constant.
-Departure: the printed multi-class residual has p* for every class. The gradient of the log
+D+ the b new labels, d features, k classes; h_x features, e_y one-hot labels, w_x weights.
+    p_x = link(h_x' mu),  H(mu) = Sigma^-1 + sum_x w_x c_x h_x h_x',  c_x the curvature at mu
+    mu_upd    = mu - step_size H(mu)^-1 sum_x w_x h_x (p_x - e_y)'        Eq. 5
+    Sigma_upd = H(mu_upd)^-1                                             Eq. 6
+One by one, each label's residual is taken at the mean after the previous label; jointly, all residuals are
+taken at the old mean. The covariances are equal if the curvature is constant (Gaussian likelihood).
+Departure: the printed multi-class residual has p* = max_c p_c for every class. The gradient of the log
 likelihood needs each class's own probability.
 """
 
@@ -20,7 +21,7 @@ from everylabel.core.posterior import Labelled, Posterior
 
 DEFAULT_STEP = 10.0  # Sec. 4.2: "we will be using gamma = 10 in all subsequent experiments"
 NEWTON_STEP = 1.0  # with curvatures below the Gaussian's 1, a step of 10 overshoots (docs/maths.md, 11)
-SWEEP = 64  # labels per sweep in kernel space
+SWEEP = 64  # labels that are learned with one pass over the covariance
 
 
 class _Targets(NamedTuple):

@@ -3,10 +3,11 @@
 n labelled items, k classes. For each fold the encoder is tuned without the fold's labels; the head (class
 names and pool as prior) predicts them twice: on frozen features, and on frozen and tuned ones side by side.
     p_T = softmax(log(p) / T)            T the temperature of least log loss, for each of the two
-    l = -log(p_T of the label), on frozen features minus side by side: mean m, standard error s over labels
+    gain = log p_T(label) side by side - log p_T(label) on frozen features
+    m, s = its mean over the labels, and the standard error of the mean
     trusted = m > s / 2
-The temperature matters: a head on tuned features is overconfident, since the encoder has seen the labels, and
-may have a worse log loss although it is right more often.
+The temperature matters: the encoder has seen the labels, so the head on tuned features is overconfident, and
+its log loss may be worse although it is right more often.
 The cross-fitted predictions are honest; leave-one-out on tuned features is not, since the encoder has seen
 the labels. Folds are drawn without looking at labels, so that no item's label influences its own prediction.
 """
@@ -32,8 +33,8 @@ from everylabel.models.names import phrase
 
 Progress = Callable[[float, str], Any]  # called with the share that is done, and what is being done
 Phrases = str | Sequence[str]
-POOL_ROWS = 600  # items that estimate the directions of tuned features within a fold
-LEAST = 8  # labels
+POOL_ROWS = 600  # items, evenly spaced over the pool, from which the head's prior is estimated in a fold
+LEAST = 8  # fewest labels that can be cross-validated
 FOLDS = 3
 TEMPERATURES = np.geomspace(0.5, 10, 31)
 

@@ -7,15 +7,15 @@ bias, centred, of norm 1), u the model's uncertainty about an instance.
     u(e) = v(e) / s_y (V / V_y)^r_y,  v = (1 - margin)^2,  V and V_y its means over E and over class y
 y is the predicted class of e, s_y = mean_e p_y(e) its share of the pool, r_y = max(0, 1 - s_y / mean_c s_c)
 its rarity. With few labels u is similar everywhere, and a typical instance of a new region has the largest
-gain; later an uncertain instance with many uncertain neighbours has it: one rule for all budgets. Batches are
-greedy.
+gain; later an uncertain instance with many uncertain neighbours has it. So one rule suits few and many
+labels. A batch is picked greedily: each pick joins L before the next.
 Departures: margins are of mean-field probabilities, which the posterior's variance keeps from being
-overconfident (the authors fit a temperature); the size of a predicted class does not count, and the rarer a
-class is, the less it is left alone once the model is sure of it, so that more of its instances are found;
-with several classes per item u is the score `class_wise`, sum_c p_c (1 - p_c) / (1 + labels of c), so that
-rare classes get as much attention as common ones; the kernel's width is a low quantile of the distances
-between known instances and their nearest, not the minimum, which a single pair of near copies would
-determine.
+overconfident (the authors fit a temperature); dividing by s_y makes predicted classes count equally whatever
+their size, and (V / V_y)^r_y gives a rare class back the weight that it loses when the model becomes sure of
+it, so that more of its instances are found; with several classes per item u is the score `class_wise`,
+sum_c p_c (1 - p_c) / (1 + labels of c), so that rare classes get as much attention as common ones; the
+kernel's width is a low quantile of the distances between known instances and their nearest, not the minimum,
+which a single pair of near copies would determine.
 """
 
 import math
@@ -31,7 +31,7 @@ from everylabel.selection.strategies.multi_label import class_wise
 
 QUANTILE = 0.25  # quantile of squared distances to the nearest known instance
 NARROWEST = 0.05  # squared width, of directions whose squared distances go up to 4
-LOOKED_AT = 60  # instances sampled per candidate from a larger pool, before the smallest margins are taken
+LOOKED_AT = 60  # a larger pool is first sampled down to this many instances per candidate
 MEASURED = 200  # known instances whose nearest neighbour sets the width
 REMEMBERED = 500  # known instances that count as covering; more are subsampled
 
