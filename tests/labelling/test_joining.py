@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from everylabel.labelling import joining
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import join
 from everylabel.labelling.model import learner, training
 from everylabel.labelling.model.retrainer import Retrainer, retrain
 from everylabel.labelling.model.training import Rows, on_scale, prepare
 from everylabel.labelling.service import Service
+from everylabel.labelling.state.types import Refused
 from everylabel.log.events import Event, Extended
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
@@ -143,6 +145,19 @@ def test_nothing_joins_twice_nor_before_it_is_written(tmp_path: Path) -> None:
     assert joined == COMING[:100]
     with growing(tmp_path / "log", 100) as made:
         assert fingerprint(made) == before
+
+
+def test_labels_that_make_too_many_classes_are_refused_before_anything_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "MOST_CLASSES", len(CLASSES) + 1)
+    with growing(tmp_path / "log") as made:
+        state, before = made.desk.state, fingerprint(made)
+        with pytest.raises(Refused, match="classes would be 12; expected 11 at most"):
+            more(made, FIRST, 80, {COMING[FIRST]: "new", COMING[70]: "newer"})
+        assert made.desk.state is state  # the log was not read again
+        assert fingerprint(made) == before
+        assert more(made, FIRST, 80, {COMING[FIRST]: "new"}) == 20
 
 
 def test_items_that_are_gone_are_left_out(tmp_path: Path) -> None:

@@ -189,6 +189,22 @@ def test_labels_and_test_rows_come_with_rows(inbox: Path) -> None:
         assert made.problem == ""
 
 
+def test_rows_join_without_labels_that_make_too_many_classes(
+    inbox: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("everylabel.labelling.joining.MOST_CLASSES", 3)
+    first = "".join(line(i, kind="ab"[i % 2]) for i in range(20))
+    inbox.write_text(first)
+    with served(inbox, label_column="kind", classes=None) as made:
+        assert made.look() == 20
+        made.service.classes.add("me", "of the page").result()
+        inbox.write_text(first + line(20, kind="a") + line(21, kind="c"))
+        assert made.look() == 22
+        state = made.service.state
+        assert (len(state.labels), state.classes) == (21, ["a", "b", "of the page"])
+        assert "1 label of new items left out: classes would be 4; expected 3" in capsys.readouterr().out
+
+
 def test_an_id_that_comes_twice_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "inbox.jsonl"
     text = "".join(line(i, id=f"m{i}") for i in range(9))

@@ -1,13 +1,20 @@
 """Items that arrive while people label: their features join the pool, and their labels are learned."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from everylabel.data.classes import check_class_count, class_names_in, clean_name, names_in
+from everylabel.data.classes import (
+    MOST_CLASSES,
+    OPTIONS,
+    check_class_count,
+    class_names_in,
+    clean_name,
+    names_in,
+)
 from everylabel.data.digests import features_digest
 from everylabel.data.items import stored_ids
 from everylabel.labelling.desk import Desk, Finish
@@ -23,6 +30,7 @@ from everylabel.labelling.state.types import (
 from everylabel.log import events
 
 CHANGED = "network_changed"  # code of the refusal if features come from an encoder that is no longer in use
+TOO_MANY = "too_many_classes"  # code of the refusal if the labels would add more classes than a project holds
 
 
 @dataclass
@@ -55,19 +63,25 @@ def join(
     def command() -> Finish:
         if desk.generation is not generation:
             raise Refused(409, CHANGED, "the network has learned meanwhile; send the items again")
+        fresh = [i for i, name in enumerate(ids) if name not in desk.state.position]
+        brought = {ids[i]: labels[ids[i]] for i in fresh if ids[i] in labels}
+        named = new_classes(desk.state, brought.values())
+        n_classes = len(desk.state.book.order) + len(named)
+        if named and n_classes > MOST_CLASSES:
+            raise Refused(
+                409, TOO_MANY, f"classes would be {n_classes:,}; expected {MOST_CLASSES:,} at most{OPTIONS}"
+            )
         for rows, values in {desk.frozen_rows: features, desk.rows: tuned}.items():
             unknown = [i for i, name in enumerate(ids) if name not in rows]
             if unknown:
                 rows.add([ids[i] for i in unknown], values[unknown])
-        fresh = [i for i, name in enumerate(ids) if name not in desk.state.position]
         if fresh:
             digest = features_digest(np.asarray(features[fresh]))
             written = None if sent is None else [dict(sent[ids[i]]) for i in fresh]
             desk.emit("", events.Extended(stored_ids([ids[i] for i in fresh]), digest, written))
         for name in (ids[i] for i in fresh if ids[i] in test):
             desk.emit("", events.HeldOut(name))
-        brought = {ids[i]: labels[ids[i]] for i in fresh if ids[i] in labels}
-        for one in class_names_in(brought.values()) if desk.state.multi_label else brought.values():
+        for one in named:
             class_number(desk, one)
         if brought and GIVEN in desk.state.suggestions:  # people review the source's labels
             said = {item: Suggestion(class_number(desk, one)) for item, one in brought.items()}
@@ -78,6 +92,12 @@ def join(
         return lambda: len(fresh)
 
     return desk.submit(command, alone=True)
+
+
+def new_classes(state: State, labels: Iterable[str]) -> list[str]:
+    """Return the names of classes in these labels that the project has never had."""
+    named = class_names_in(labels) if state.multi_label else labels
+    return list(dict.fromkeys(clean for name in named if (clean := clean_name(name)) not in state.names))
 
 
 def imported_label(state: State, item: str, text: str, origin: str) -> events.Label | events.MultiLabel:

@@ -14,11 +14,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, counted
 from everylabel.data.items import Items, Numbered, Sent, not_sent, sent_items
 from everylabel.data.source_diff import Change, Known, compare
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.joining import CHANGED, Arriving, join
+from everylabel.labelling.joining import CHANGED, TOO_MANY, Arriving, join, new_classes
 from everylabel.labelling.state.types import Refused
 from everylabel.log.store import Store
 from everylabel.models.embedding.embed import Embedder
@@ -228,9 +228,16 @@ class Arrivals:
             labelled = [i for i in here if project.labels[i] >= 0]
             labels = {project.ids[i]: project.classes[int(project.labels[i])] for i in labelled}
             test = {project.ids[i] for i in here if self._test and is_for_test(project, i, self._test)}
-            self.state.joined += join(
-                self.desk, names, rows, labels, test, content=project.some(here)
-            ).result()
+            content = project.some(here)
+            try:
+                joined = join(self.desk, names, rows, labels, test, content=content).result()
+            except Refused as refusal:
+                if refusal.code != TOO_MANY:
+                    raise
+                fit = {item: one for item, one in labels.items() if not new_classes(self.desk.state, [one])}
+                self._note(f"{counted(len(labels) - len(fit), 'label')} of new items left out: {refusal}")
+                joined = join(self.desk, names, rows, fit, test, content=content).result()
+            self.state.joined += joined
         broken = sorted(set(places).difference(here))
         if broken:
             self._note(left_out(project, broken))
