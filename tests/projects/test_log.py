@@ -59,11 +59,22 @@ def test_labels_are_imported_once_and_trained_on(tmp_path: Path) -> None:
 
 def test_a_strategy_for_one_class_per_item_is_refused_with_several(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
-    begun(path, classes=["9"], settings={"strategy": "lookahead"})
+    begun(path, classes=["9"], settings={"strategy": "margin"})
     with pytest.raises(EverylabelError, match="'lookahead' is for one class per item; pass --strategy with"):
-        begun(path, settings={"multi_label": True})
-    _, state = begun(path, settings={"multi_label": True, "strategy": "margin"})
+        begun(path, settings={"multi_label": True, "strategy": "lookahead"})
+    _, state = begun(path, settings={"multi_label": True})
     assert state.multi_label
+    assert state.settings["strategy"] == "margin"
+
+
+def test_an_earlier_strategy_for_one_class_per_item_is_replaced_by_the_default(tmp_path: Path) -> None:
+    path, notes = tmp_path / "l.sqlite", list[str]()
+    begun(path, classes=["9"], settings={"strategy": "lookahead"})
+    _, state = begun(path, settings={"multi_label": True}, note=notes.append)
+    assert state.settings["strategy"] == "herding"
+    assert notes == ["strategy 'lookahead' is for one class per item: 'herding' chooses from now on"]
+    begun(path, note=notes.append)
+    assert len(notes) == 1
 
 
 def test_a_later_start_changes_only_what_it_says(tmp_path: Path) -> None:

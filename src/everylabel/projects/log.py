@@ -44,6 +44,7 @@ from everylabel.projects.network import load_generation
 from everylabel.projects.options import LONGEST_PERSON, LabelOptions
 from everylabel.projects.project import Project
 from everylabel.selection.pool.sparse import all_but
+from everylabel.selection.strategies import DEFAULT
 
 IMPORTER = "import"  # the person of labels that came with the source
 SOURCE, FILE = "source", "file"  # origins of imported labels
@@ -224,10 +225,12 @@ def bring_up_to_date(
     if others:
         writer.emit("", events.Settings(**others))
     if state.multi_label and state.settings["strategy"] not in offered(state):
-        unfit, others_fit = state.settings["strategy"], ", ".join(offered(state))
-        raise EverylabelError(
-            f"strategy {unfit!r} is for one class per item; pass --strategy with one of {others_fit}"
-        )
+        unfit, fit = state.settings["strategy"], offered(state)
+        reason = f"strategy {unfit!r} is for one class per item"
+        if "strategy" in settings:
+            raise EverylabelError(f"{reason}; pass --strategy with one of {', '.join(fit)}")
+        writer.emit("", events.Settings(strategy=DEFAULT))
+        note(f"{reason}: {DEFAULT!r} chooses from now on")
     _define_classes(writer, classes, descriptions, class_keys, note)
     _set_aside(writer, () if confirm else changed, confirm)
     proposed = list(proposed)
