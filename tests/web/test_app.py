@@ -152,6 +152,9 @@ def test_a_queue_of_a_class_by_number_or_name(tmp_path: Path) -> None:
         assert counts[0] == counts[1]
         found = client.get("/api/queues/more", params={"class": "digit 3"}).json()
         assert found["count"] == {each["name"]: each["count"] for each in counts[0]}["more"] > 0
+        assert {each["name"]: each["count"] for each in counts[0]}["suspect"] is None  # no estimate yet
+        suspect = client.get("/api/queues/suspect").json()
+        assert (suspect["count"], suspect["expected_errors"]) == (None, None)
         told = client.get("/api/queues", params={"class": "digit"})
         assert told.status_code == 422
         assert "class is 'digit'; expected 0 to 9 or a class's name" in told.text

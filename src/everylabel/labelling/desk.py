@@ -275,12 +275,12 @@ class Desk:
 
     def _place(self, item: int) -> Place:
         """Return an item's place, with the consensus as its label if there is one on its current answers."""
-        place, consensus = self.state.place(item), self._consensus_on(item)
+        place, consensus = self.state.place(item), self.consensus_on(item)
         if consensus is None or place.label is None or consensus.label not in self.state.columns:
             return place
         return place._replace(label=consensus.label)
 
-    def _consensus_on(self, item: int) -> ItemConsensus | None:
+    def consensus_on(self, item: int) -> ItemConsensus | None:
         """Return the consensus on an item; None if there is none or its answers have changed since."""
         consensus = self.consensus.get(item)
         if consensus is None:

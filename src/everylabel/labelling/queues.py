@@ -61,6 +61,7 @@ class Look(NamedTuple):
     thresholds: np.ndarray | None = None  # (k,), of a multi-label project
     final: frozenset[int] = frozenset()  # items with an adjudicator's answer
     consensus: Mapping[int, ItemConsensus] = MappingProxyType({})  # where several people answered
+    is_assessed: bool = True  # whether `left_out` is known
 
 
 class Asked(NamedTuple):

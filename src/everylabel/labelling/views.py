@@ -271,7 +271,9 @@ class Views:
             left_out = {} if assessed is None else assessed.left_out
             known = learner.pool.features, None, dict(state.labels), answers, left_out, self._hidden()
             look = Look(*known, multi_label=state.multi_label, final=frozenset(state.adjudicated()))
-            look = look._replace(consensus=dict(self.desk.consensus))
+            agreed = {i: self.desk.consensus_on(i) for i in self.desk.consensus}
+            consensus = {i: found for i, found in agreed.items() if found is not None}
+            look = look._replace(consensus=consensus, is_assessed=assessed is not None)
             return look, logits, list(state.book.present), learner
 
         look, logits, present, learner = self.desk.read(copied).result()

@@ -228,6 +228,24 @@ def test_suspect_label_can_be_read_and_errors_are_counted(page: Page) -> None:
     page.close()
 
 
+def test_suspect_labels_are_not_known_before_the_first_estimate(page: Page) -> None:
+    page.open("early")
+    page.script("""
+        const usual = window.fetch;
+        window.fetch = async (url, ...rest) => {
+            const found = await (await usual(url, ...rest)).json();
+            for (const each of found.queues ?? []) if (each.name === "suspect") each.count = null;
+            return new Response(JSON.stringify(found), {headers: {"content-type": "application/json"}});
+        };
+    """)
+    page.dialog("q")
+    page.until(lambda: page.all("[data-queue=suspect]"))
+    assert page.text("[data-queue=suspect] .result-note") == "not known yet"
+    assert page.script("return document.querySelector('[data-queue=suspect]').disabled")
+    assert page.text("[data-queue=more] .result-note") == "choose a class"
+    page.close()
+
+
 def test_saved_message_is_not_cut(page: Page) -> None:
     page.open("tick")
     before = [button.rect for button in page.all(".actions button")]

@@ -7,6 +7,7 @@ import { openSeveral } from "./several.js";
 import { className, labelName, state } from "./state.js";
 
 const SHOWN = 100;
+const NOT_KNOWN = "Not known yet";
 let remembered = ""; // the class chosen last
 
 function parameters(of) {
@@ -30,6 +31,7 @@ function queueRow(item, name) {
 }
 
 function suspects(shown, labels, wrong) {
+  if (shown === null) return `${NOT_KNOWN}: the model is being checked.`;
   if (!shown) return `None of ${plural(labels, "label")} is likely wrong.`;
   const few = wrong < 1.5 ? "One" : `About ${count(Math.round(wrong))}`;
   return `${few} of ${plural(labels, "label")} may be wrong. ${shown === 1 ? "The most suspect one is" : `The ${count(shown)} most suspect ones are`} shown.`;
@@ -86,9 +88,9 @@ export function openQueues() {
 }
 
 function choice(queue, query) {
-  const known = queue.count !== null;
+  const missing = { item: "choose an item", class: "choose a class" }[queue.needs] ?? NOT_KNOWN.toLowerCase();
   const about = make("span", { className: "result-text" }, make("strong", {}, queue.title), ` ${queue.sentence}`);
-  const note = make("span", { className: "result-note" }, known ? count(queue.count) : `choose ${queue.needs === "item" ? "an item" : "a class"}`);
+  const note = make("span", { className: "result-note" }, queue.count === null ? missing : count(queue.count));
   const button = make("button", { type: "button", className: "result", "data-queue": queue.name, disabled: !queue.count }, about, note);
   button.addEventListener("click", () => openQueue(queue, query));
   return make("li", {}, button);

@@ -193,6 +193,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
     ) -> dict[str, Any]:
         """Return all queues with their counts; null where a class or an item must be given first.
 
+        The count of `suspect` is null before the first estimate of the model's accuracy.
         `class` is a class's number or name.
         """
         wanted = {name: asked(name, class_, item, low, high) for name in QUEUES}
@@ -223,6 +224,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
     ) -> dict[str, Any]:
         """Return a queue, best first; suspect labels come with similar items that are labelled otherwise.
 
+        `count` and `expected_errors` of these are null before the first estimate of the model's accuracy.
         `class` is a class's number or name.
         """
         if name in OF_ALL:
@@ -235,9 +237,11 @@ def queues(views: Views, shown: Shown) -> APIRouter:
             row.update(_ranked(look, each))
             if name == "suspect":
                 row["otherwise"] = await to_thread(otherwise, look, each.item)
-        reply = {"count": len(found), "items": rows}
+        reply: dict[str, Any] = {"count": len(found), "items": rows}
         if name == "suspect":
             reply |= {"labels": len(look.labels), "expected_errors": round(expected_errors(look), 2)}
+            if not look.is_assessed:
+                reply |= {"count": None, "expected_errors": None}
         return reply
 
     return router
@@ -251,11 +255,16 @@ def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
             "title": about.title,
             "sentence": about.sentence,
             "needs": about.needs,
-            "count": None if missing(wanted[name]) else len(queue(look, wanted[name])),
+            "count": _count(look, wanted[name]),
         }
         for name, about in QUEUES.items()
         if (views.can_scan or name not in OF_ALL) and (look.multi_label or name not in OF_SETS)
     ]
+
+
+def _count(look: Look, asked: Asked) -> int | None:
+    unknown = missing(asked) or (asked.name == "suspect" and not look.is_assessed)
+    return None if unknown else len(queue(look, asked))
 
 
 def _ranked(look: Look, found: Found) -> dict[str, Any]:
