@@ -1,6 +1,7 @@
 """The consensus of several people: the model learns it, and doubtful labels are asked again."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,6 +115,17 @@ def test_auto_asks_another_person_about_doubtful_labels(tmp_path: Path) -> None:
         assert (task["reason"], item % 10) == ("second", 0), "its label is wrong"
         answer(made, item, carl=int(Y[item]))
         assert made.next("anna").result()["next"]["reason"] == "chosen", "she has answered all of them"
+
+
+def test_auto_asks_once_about_items_with_several_classes(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"check_every": 0, "annotators_per_item": "auto", "multi_label": True}
+    with service(tmp_path / "log.sqlite", ["small", "large"], **how) as made:
+        for i in range(150):
+            large = int((Y[i] > 4) != (i % 3 == 0))  # one in three is wrong
+            made.label_set("anna", IDS[i], [large], [1 - large]).result()
+        retrain(made.desk)
+        assert made.desk.assessment is not None
+        assert made.next("ben").result()["next"]["reason"] == "chosen"
 
 
 def test_certainty_equals_rounds_of_loops_and_finds_wrong_labels() -> None:

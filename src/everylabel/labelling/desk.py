@@ -290,7 +290,7 @@ class Desk:
 
     def _doubtful_item(self, person: str) -> Due | None:
         """Return an answered item for another answer, if that is worth more than a label of a new item."""
-        if not self.state.asks_again or self.assessment is None:
+        if not self.state.asks_again or self.state.multi_label or self.assessment is None:
             return None
         if self._doubtful[0] is not self.assessment:
             by_model = {i: verdict.own for i, verdict in self.assessment.left_out.items()}
