@@ -1,6 +1,7 @@
 """The desk on a log in memory: grouping of requests, writes, and next items."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
@@ -187,6 +188,16 @@ def test_leases_end_by_themselves_and_not_right_after_a_failure(monkeypatch: pyt
         log.failing = None
         asking(made, "me")
         assert made.submit(saying(made)).result().keys() == {"me"}  # quiet for a while
+
+
+def test_a_lease_ends_if_the_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    with desk(Memory(lease_seconds=600)) as made:
+        asking(made, "me")
+        monkeypatch.setattr(time, "time", lambda: now - 300)
+        assert made.submit(saying(made)).result().keys() == {"me"}
+        monkeypatch.setattr(time, "time", lambda: now - 3600)
+        assert made.submit(saying(made)).result() == {}
 
 
 def test_reading_ends_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -448,9 +448,9 @@ class Desk:
             self._unwritten, self._ahead = [], False
 
     def _end_leases(self) -> None:
-        """End the leases that are older than the setting allows."""
-        oldest = time.time() - self.state.settings["lease_seconds"]
-        over = [(person, lease) for person, lease in self.state.leases.items() if lease.at < oldest]
+        """End leases that are older than the setting allows, or as far ahead (the clock was set back)."""
+        now, most = time.time(), self.state.settings["lease_seconds"]
+        over = [(person, lease) for person, lease in self.state.leases.items() if abs(now - lease.at) > most]
         if not over or time.monotonic() < self._quiet_until or self._refusal or self.log.refusal():
             return
         for person, lease in over:
