@@ -81,6 +81,35 @@ def tensors_of(output: Any) -> list[torch.Tensor]:
     return [tensor for part in parts for tensor in tensors_of(part)]
 
 
+def count(data: Any) -> int:
+    """Return the number of instances (of the inputs, in a pair), or 0 if it is unknown beforehand."""
+    if isinstance(data, (tuple, Mapping)):
+        return count(next(iter(data.values() if isinstance(data, Mapping) else data), ()))
+    known = getattr(data, "dataset", data)  # a loader's length is its number of batches
+    return 0 if isinstance(known, list) or not hasattr(known, "__len__") else len(known)
+
+
+class Rows:
+    """Rows that arrive in batches, in one table; it is allocated once if their number n is known."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.end, self.table = n, 0, torch.empty(0, 0)
+
+    def add(self, rows: torch.Tensor) -> None:
+        """Append rows (b, d)."""
+        end = self.end + len(rows)
+        if not self.end or end > len(self.table):
+            larger = rows.new_empty((max(self.n, end, 2 * self.end), rows.shape[1]))
+            larger[: self.end] = self.table[: self.end] if self.end else 0
+            self.table = larger
+        self.table[self.end : end] = rows
+        self.end = end
+
+    def all(self) -> torch.Tensor:
+        """Return all rows (n, d)."""
+        return self.table if self.end == len(self.table) else self.table[: self.end].clone()
+
+
 def _split(data: Any, size: int) -> Iterable[Any]:
     """Return an iterable of batches; tensors, dicts of tensors and datasets are split."""
     if isinstance(data, torch.utils.data.Dataset) and hasattr(data, "__len__"):
@@ -101,13 +130,10 @@ def _split(data: Any, size: int) -> Iterable[Any]:
             raise EverylabelError(
                 f"labels in data are no numbers ({error}); expected class numbers"
             ) from error
-        parts = list(_split(inputs, size))
-        first = next(iter(inputs.values()), ()) if isinstance(inputs, Mapping) else inputs
-        if hasattr(first, "__len__") and not isinstance(first, list) and len(labels) != len(first):
-            raise EverylabelError(
-                f"data has {len(first)} inputs and {len(labels)} labels; expected the same number"
-            )
-        return ((part, labels[at * size : (at + 1) * size]) for at, part in enumerate(parts))
+        n = count(inputs)
+        if n and len(labels) != n:
+            raise EverylabelError(f"data has {n} inputs and {len(labels)} labels; expected the same number")
+        return ((part, labels[at * size : (at + 1) * size]) for at, part in enumerate(_split(inputs, size)))
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         return data
     raise EverylabelError(

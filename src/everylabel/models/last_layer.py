@@ -17,7 +17,9 @@ from everylabel.core import Posterior, laplace
 from everylabel.core.errors import EverylabelError
 from everylabel.models.forward import (
     BATCH_SIZE,
+    Rows,
     batches,
+    count,
     evaluating,
     logits_of,
     tensors_of,
@@ -136,7 +138,7 @@ class LastLayer:
 
     def _pass(self, data: Any, batch_size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return features and labels (None unless every batch has them) of all batches."""
-        features: list[torch.Tensor] = []
+        features = Rows(count(data))
         labels: list[torch.Tensor | None] = []
         seen: list[tuple[torch.Tensor, torch.Tensor]] = []
 
@@ -159,7 +161,7 @@ class LastLayer:
                     given = self.model(*batch.args, **batch.kwargs)
                     rows, logits = self._rows(seen, logits_of(given))
                     self._check_output(rows, logits, given, later)
-                    features.append(rows)
+                    features.add(rows)
                     labels.append(batch.labels)
         finally:
             for hook in hooks:
@@ -167,7 +169,7 @@ class LastLayer:
         if not labels:
             raise EverylabelError("data has no batches; expected at least one instance")
         known = [part for part in labels if part is not None]
-        return torch.cat(features), torch.cat(known) if len(known) == len(labels) else None
+        return features.all(), torch.cat(known) if len(known) == len(labels) else None
 
     def _rows(
         self, seen: list[tuple[torch.Tensor, torch.Tensor]], output: torch.Tensor | None
