@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.labelling.queues import Asked, queue
-from everylabel.projects.log import Label, open_log
+from everylabel.projects.log import Label, Proposed, open_log
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web.server import opened_project
@@ -65,10 +65,15 @@ def test_unknown_class_is_reported(folder: Path) -> None:
         assert not (folder / "out.csv").exists()
 
 
-def test_page_and_file_list_the_same_suspect_labels(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("suggested", [0, N])
+def test_page_and_file_list_the_same_suspect_labels(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, suggested: int
+) -> None:
     monkeypatch.setattr("everylabel.labelling.queues.LIKELY", 0.01)  # to compare more than a few
     project = open_project(folder / "digits.npz")
-    with opened_project(project, LabelOptions(), lambda _: None, None) as (service, _, _):
+    said = [(project.ids[i], f"digit {(Y[i] + (i % 4 == 0)) % 10}") for i in range(suggested)]
+    options = LabelOptions(proposed=[Proposed(item, name, "llm") for item, name in said])
+    with opened_project(project, options, lambda _: None, None) as (service, _, _):
         views = service.views
         for i in range(90, 105):  # some wrong, and some of no class
             if i % 5 == 0:

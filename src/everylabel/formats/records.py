@@ -252,7 +252,8 @@ def _look(prepared: Prepared, label_set: LabelSet) -> Look:
     both = {**labels, **dict.fromkeys(label_set.none, k)}
     columns = [*range(k), NONE] if label_set.none else list(range(k))
     known = columns, names_that_teach(prepared, label_set), label_set.ruled_out
-    doubts = left_out(prepared.features, both, *known, multi_label=multi)
+    said: dict[str, Any] = {} if multi else {"sources": label_set.suggestions, "drawn": label_set.drawn}
+    doubts = left_out(prepared.features, both, *known, multi_label=multi, **said)
     stands = {**labels, **dict.fromkeys(label_set.none, NONE)}
     look = Look(prepared.features, probs, stands, answers, doubts, multi_label=multi, thresholds=limits)
     answered = {i: given for i, given in answers.items() if i in stands}

@@ -31,7 +31,7 @@ import numpy as np
 from everylabel.core.arrays import softmax
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.posterior import Posterior
-from everylabel.labelling.model.learner import Learner, predicted
+from everylabel.labelling.model.learner import Learner, fit, predicted
 from everylabel.labelling.model.training import RuledOut, TrainingSet, in_order, targets, train
 from everylabel.labelling.quality.accuracy import (
     FEWEST,
@@ -199,24 +199,22 @@ def left_out(
     columns: Sequence[int],
     names: NameRows | None = None,
     ruled_out: RuledOut = MappingProxyType({}),
-    init: np.ndarray | None = None,
-    cross_fitted: CrossFitted = MappingProxyType({}),
     multi_label: bool = False,
+    **how: Any,
 ) -> Mapping[int, LeftOut]:
     """Return the verdict on each label by a model trained without it; empty while all have one class.
 
     labels : column of each item, or its `ClassSet` of columns; columns : class of each column; the other
-        arguments are those of `train`
+        arguments are those of `fit`, for example the sources of suggestions
     """
     if len(set(labels.values())) < (1 if multi_label else 2):
         return {}
     k = len(columns)
-    posterior = train(features, labels, k, names, ruled_out=ruled_out, init=init, multi_label=multi_label)
+    fitted = fit(features, labels, k, names, ruled_out=ruled_out, multi_label=multi_label, **how)
     if multi_label:
-        return _doubts(posterior, labels, columns)
+        return _doubts(fitted.posterior, labels, columns)
     idx, truth = in_order(labels)
-    without = _with_cross_fitted(_without(posterior, len(idx), k), idx, columns, cross_fitted)
-    return _left_out(idx, truth, without, columns)
+    return _left_out(idx, truth, _without(fitted.posterior, len(idx), k, fitted.evidence), columns)
 
 
 def _left_out(
