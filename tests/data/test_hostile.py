@@ -229,8 +229,13 @@ def test_images_of_usual_formats_are_opened(tmp_path: Path, form: str) -> None:
     assert media.read_picture(path)[1].startswith("image/")
 
 
-def test_large_pictures_are_refused_or_made_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_pictures_are_refused_or_made_smaller_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "large.png"
+    Image.new("L", (2000, 100)).save(path)
+    first = media.read_picture(path)
+    assert media.read_picture(path)[0] is first[0]
     monkeypatch.setattr(media, "MOST_PIXELS", 150_000)
     Image.new("L", (2001, 100)).save(path)
     with pytest.raises(EverylabelError, match="2001 x 100 are more than 150,000 pixels"):
