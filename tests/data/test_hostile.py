@@ -199,6 +199,7 @@ def test_a_pipe_or_a_file_of_the_system_named_as_an_image_is_never_opened(tmp_pa
         assert media.image_bytes(path) == b"unreadable"
         assert "no plain file" in media.why_unreadable(path)
         assert digests.content_digest(path) == digests.UNREADABLE
+        assert digests._file_digest(path, 0, 1) == digests.UNREADABLE  # it was replaced after the check
         with pytest.raises(EverylabelError, match=r"not there any more|no plain file"):
             media.read_picture(path)
 
