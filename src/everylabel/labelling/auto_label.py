@@ -14,6 +14,7 @@ determines when the model may label, and moves on to better items when errors ap
 items of the certified set, including the confirmed ones. Figures of six datasets: `benchmarks/auto_label.py`.
 """
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -37,6 +38,7 @@ REFERENCES, FEWEST = 2000, 200  # items among which neighbours are searched; few
 PAIRS = 4 * 10**7  # pairs of items compared, about half a second with 384 features
 NEAREST = 20  # neighbours among REFERENCES items; fewer, but at least 5, among fewer items
 BLOCK = 4096  # items compared at a time
+_comparing = threading.Lock()  # held while candidates are computed, from a copy of all probabilities
 
 
 class Candidate(NamedTuple):
@@ -146,11 +148,13 @@ class Finishing:
         return self.desk.submit(command, alone=True)
 
     def _candidates(self, rate: float) -> list[Candidate]:
-        """Return the items that the model would label, the best first; blocks.
-
-        The desk's thread only copies: comparing neighbours takes up to half a second.
-        """
+        """Return the items that the model would label, the best first; blocks."""
         self.views.check_here("letting the model finish")
+        with _comparing:
+            return self._compared(rate)
+
+    def _compared(self, rate: float) -> list[Candidate]:
+        """Return the candidates. The desk's thread only copies: comparing takes up to half a second."""
 
         def copied() -> Copied:
             learner, pool, columns = self.desk.learner, self.desk.learner.pool, self.state.columns
