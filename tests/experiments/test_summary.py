@@ -1,9 +1,12 @@
 """Figures, summaries and claims on small numbers that can be checked by hand."""
 
+import re
+
 import numpy as np
 import pytest
 
 from everylabel.experiments.reporting.claims import CLAIMS, Found, judge, smaller_share, tally, within
+from everylabel.experiments.reporting.pages import Picture, Section, as_html, section_lines
 from everylabel.experiments.reporting.summary import (
     Estimate,
     curve_mean,
@@ -37,6 +40,18 @@ def test_metrics_by_hand() -> None:
     np.testing.assert_allclose(flips(PROBS, other), 1 / 3)
     np.testing.assert_allclose(share_of_gain(0.5, 0.6, 0.7), 0.5)
     assert np.isnan(share_of_gain(0.5, 0.6, 0.5))
+
+
+def test_html_in_texts_of_a_report_is_shown_and_pictures_of_any_name_are_inside() -> None:
+    script, picture = "<script>alert(1)</script>", Picture("two words (1).png", "a plot", b"x")
+    section = Section(f"On {script}", f"A note.\n\n{script}", [picture], [[["name"], [script]]])
+    folded = ["", "<details><summary>1 more</summary>", "", "inside", "", "</details>"]
+    lines = ["# Title", "", f"- command: `a `{script}", *section_lines(section), *folded]
+    page = as_html("title", "\n".join(lines), [section])
+    assert "<script" not in page
+    assert page.count("alert(1)") == 5  # the command, the heading, its link, the note, the table
+    assert re.search(r"<details><summary>1 more</summary>\s*<p>inside</p>\s*</details>", page)
+    assert 'src="data:image/png;base64,eA=="' in page
 
 
 def _rows(values: dict[str, list[list[float]]], experiment: str = "batch-selection") -> list[Row]:

@@ -3,7 +3,9 @@
 import base64
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from html import escape
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from markdown_it import MarkdownIt
 
@@ -74,7 +76,7 @@ def section_lines(section: Section) -> list[str]:
     """Return the lines of a section: heading, note, pictures, tables."""
     lines = ["", f"## {section.heading}", "", section.note]
     for picture in section.pictures:
-        lines += ["", f"![{picture.caption}]({picture.file})"]
+        lines += ["", f"![{picture.caption}]({quote(picture.file)})"]
     for table in section.tables:
         lines += ["", *_table(table)]
     return lines
@@ -88,14 +90,23 @@ def _table(rows: Table) -> list[str]:
 
 def as_html(title: str, markdown: str, sections: Iterable[Section]) -> str:
     """Return a page of a Markdown text: a list of its headings in front, the sections' pictures inside."""
-    body = MarkdownIt("commonmark").enable("table").render(markdown)
+    reader = MarkdownIt("commonmark").enable("table").disable("html_inline")
+    reader.add_render_rule("html_block", _html_block)
+    body = reader.render(markdown)
     for picture in (each for section in sections for each in section.pictures):
         data = base64.b64encode(picture.png).decode()
-        body = body.replace(f'src="{picture.file}"', f'src="data:image/png;base64,{data}"')
+        body = body.replace(f'src="{quote(picture.file)}"', f'src="data:image/png;base64,{data}"')
     body = re.sub(f"<td>({'|'.join(VERDICTS)})</td>", _coloured, body)
     body, links = re.sub("<h2>(.*)</h2>", _anchored, body), re.findall("<h2>(.*)</h2>", body)
     items = "".join(f'<li><a href="#{_anchor(heading)}">{heading}</a></li>' for heading in links)
     return PAGE.format(title=title, body=body.replace("</h1>", f"</h1><nav><ul>{items}</ul></nav>", 1))
+
+
+def _html_block(_: Any, tokens: Any, at: int, *__: Any) -> str:
+    """Return the frame of a folded part as HTML, and other HTML (of a command, of a name) as text."""
+    text = tokens[at].content
+    folded = re.fullmatch(r"<details><summary>[^<]*</summary>\s*|</details>\s*", text)
+    return text if folded else f"<p>{escape(text)}</p>\n"
 
 
 def _coloured(cell: re.Match[str]) -> str:
