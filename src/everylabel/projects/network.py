@@ -376,13 +376,13 @@ class NetworkTrainer:
                 frozen_accuracy=round(accuracy["frozen"], 6),
                 tuned_accuracy=round(accuracy["tuned"], 6),
             )
+            shutil.rmtree(folder / str(number), ignore_errors=True)  # left by an attempt that was not used
             if not body.trusted:
                 self.desk.submit(lambda: self._noted(body)).result()
                 return
             noted = {"ids": ids, "digests": list(item_digests(self.project.kind, ids, items))}
             (part / IDS).write_text(json.dumps(noted))
             (part / ITEMS).unlink()
-            shutil.rmtree(folder / str(number), ignore_errors=True)  # left by an attempt that was not used
             part.replace(folder / str(number))
         finally:
             shutil.rmtree(part, ignore_errors=True)
