@@ -433,7 +433,9 @@ def test_given_labels_are_reviewed_and_exported_corrected(tmp_path: Path) -> Non
         assert first["item"]["fields"] == []  # a random check must not show the given label
         server.client.post("/api/label", item="r7", **{"class": "beans"})
         assert server.client.get("/api/progress?person=me")["review"]["labels"] == 24
-    assert run("export", source, "-o", "corrected.csv").exit_code == 0
+    done = run("export", source, "-o", "corrected.csv")
+    assert done.exit_code == 0
+    assert "labels of 24 items, of 24 in all" in done.output
     table = list(csv.DictReader((tmp_path / "corrected.csv").read_text().splitlines()))
     assert [row["label"] for row in table] == [words[i % 3] for i in range(24)]
     assert (table[7]["given"], table[6]["source"]) == ("lamps", "given")

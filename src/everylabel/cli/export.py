@@ -49,6 +49,7 @@ def export(
     from everylabel.formats.exports import (
         FORMATS,
         WHAT,
+        exported,
         model_export,
         save_network,
         table_export,
@@ -119,7 +120,7 @@ def export(
         "test": f"labels and predictions of {counted(len(label_set.test), 'test item')}",
         "model": f"model of {counted(labelled, 'labelled item')}",
         **{name: f"queue {about.title!r}" for name, about in QUEUES.items()},
-    }.get(what, f"labels of {counted(labelled, 'item')}")
+    }.get(what, f"labels of {counted(len(exported(label_set)), 'item')}")
     console.print(f"{done}, of {n:,} in all, in {escape(str(out))}", highlight=False, soft_wrap=True)
 
 

@@ -164,6 +164,13 @@ def _records(
     return prediction_records(columns_of_items, left, probabilities, classes, limits)
 
 
+def exported(label_set: LabelSet) -> set[int]:
+    """Return the items whose labels an export of labels writes: also those by the model, or under review."""
+    if not label_set.given:
+        return {*label_set.labels, *label_set.by_model}
+    return {*label_set.given, *label_set.labels, *label_set.test}.difference(label_set.none)
+
+
 def _labels_of_people(label_set: LabelSet) -> dict[int, tuple[str, str]]:
     """Return the class of each labelled item, and who gave it."""
     labels = label_set.labels | label_set.test
