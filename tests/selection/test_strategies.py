@@ -317,9 +317,11 @@ def test_labellings_are_drawn_from_their_member() -> None:
     assert np.mean(likelihood.argmax(axis=1) == rng(0).integers(4, size=20)) > 0.9
 
 
-@pytest.mark.parametrize(("likelihood", "out"), [("gaussian", False), ("per_class", True), ("binary", True)])
-def test_herding_is_a_loop_over_what_is_covered(likelihood: str, out: bool) -> None:
-    given = problem(n=50, d=5, k=4, likelihood=likelihood, seed=3, n_labelled=6)
+@pytest.mark.parametrize(
+    ("likelihood", "out", "seed"), [("gaussian", False, 5), ("per_class", True, 3), ("binary", True, 6)]
+)
+def test_herding_is_a_loop_over_what_is_covered(likelihood: str, out: bool, seed: int) -> None:
+    given = problem(n=50, d=5, k=4, likelihood=likelihood, seed=seed, n_labelled=6)
     pool, free = given.pool, given.pool.free_idx
     if out:
         pool.condition(int(free[7]))  # with an annotator: covered as if it had its label
