@@ -2,9 +2,9 @@
 
 Requests that arrive while the desk is busy are handled together in one round: their labels are learned in one
 pass over the pool, their next items are picked at once, and all events are written in one commit. Replies are
-sent after the commit. If the commit fails, nothing has happened: the state is read from the log again. If the
-log cannot be read either, the state is kept if it holds nothing unwritten. While the log refuses writes (a
-full disk), requests that would change something are refused before they do, and reading continues.
+sent after the commit. If the commit fails, the requests fail and the state is read from the log again. If the
+log cannot be read either, the desk keeps its state, provided that all its events were written. While the log
+refuses writes (a full disk), requests that would change something are refused first, and reading continues.
 """
 
 import logging

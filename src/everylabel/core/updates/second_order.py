@@ -25,7 +25,7 @@ SWEEP = 64  # labels that are learned with one pass over the covariance
 
 
 class _Targets(NamedTuple):
-    """New labels as one-hot probabilities."""
+    """New instances with their labels as target probabilities, and weights."""
 
     features: Array  # (b, d)
     targets: Array  # (b, k) e_y

@@ -314,7 +314,7 @@ class Tuner:
             said = _part(progress, shares[-2], 1.0)
             head = self._train(rows, y, recipe, seed, _part(said, 0.0, 0.6), "Learning to read the items")
             tick = self._ticker(_part(said, 0.6, 1.0), "Reading the items again")
-            both = self.states.embed(tick=tick)
+            after = self.states.embed(tick=tick)
             weights = self.encoder.weights()
         finally:
             self.encoder.set_weights(self.frozen_weights)
@@ -332,10 +332,10 @@ class Tuner:
             frozen_proba=proba["frozen"],
             tuned_proba=proba["tuned"],
             frozen=before[: self.n],
-            tuned=both[: self.n],
+            tuned=after[: self.n],
             name_classes=self.name_classes,
             frozen_names=before[self.n :],
-            tuned_names=both[self.n :],
+            tuned_names=after[self.n :],
             names_hold=head.names_hold_,
             seconds=time.perf_counter() - begin,
         )
@@ -389,7 +389,7 @@ class Tuner:
         progress: Progress | None,
         message: str,
     ) -> LaplaceClassifier:
-        """Tune the encoder, starting from its frozen weights; return the head on frozen features."""
+        """Tune the encoder from its frozen weights, with a head on frozen features; return that head."""
         self.encoder.set_weights(self.frozen_weights)
         features = self.states.features
         head = self._head(features[rows], y, features[self._pool_rows()], features[self.name_rows])
