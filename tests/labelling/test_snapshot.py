@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.labelling.test_events import ROWS
 
 N_ITEMS = 40
 SOME = IDS[:N_ITEMS]
-LATER = 4e9  # seconds since 1970, in years: no lease ends while a test runs
+LATER = time.time()  # no lease ends while a test runs
 
 
 def every_kind() -> list[Event]:
