@@ -133,6 +133,11 @@ class Page:
     def dialog(self, key: str) -> str:
         """Open a dialog by its key and return its title."""
         self.press(key)
+        again = time.monotonic() + PATIENCE / 2
+        while not self.all("dialog[open]") and time.monotonic() < again:
+            time.sleep(SHORTEST)
+        if not self.all("dialog[open]"):  # a busy browser may lose a key
+            self.press(key)
         self.until(lambda: self.all("dialog[open]"))
         return self.text("#dialog-title")
 
