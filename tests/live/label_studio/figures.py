@@ -10,6 +10,12 @@ import numpy as np
 from benchmarks.results import records, sentence, write
 
 Figures = dict[str, dict[str, Any]]  # part -> name -> value
+HEAD = """# Beside Label Studio {release}
+
+We asked how soon a new prediction is in Label Studio after an annotation, whether people get the tasks
+ranked first, and whether annotations survive when the backend is killed. Each table has the figures of one
+test, run by `make test-label-studio`. *p50* is the median, *p99* the 99th percentile.
+"""
 
 
 def milliseconds(seconds: Sequence[float], name: str) -> dict[str, Any]:
@@ -31,7 +37,7 @@ def write_figures(folder: Path, release: str, figures: Figures) -> None:
     before = json.loads(path.read_text())["parts"] if path.exists() else {}
     now, figures = list(figures), {**before, **figures}
     write(path, {"label studio": release, "parts": figures}, parts=now)
-    lines = [f"# Beside Label Studio {release}", "", "Written by `make test-label-studio`.", ""]
+    lines = [HEAD.format(release=release)]
     lines += [sentence(records(path))]
     for part, values in figures.items():
         lines += ["", f"## {part}", "", "| | |", "|---|---:|"]

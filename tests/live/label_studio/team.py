@@ -91,10 +91,10 @@ class Team:
     def opinions(self, backend: Backend | None = None) -> dict[int, Opinion]:
         return (backend or self.backend).predict(list(self.tasks.values()))
 
-    def anew(self) -> Backend:
+    def retrained(self) -> Backend:
         """Return a backend that knows nothing but the annotations there are."""
         own = ("--no-register", *MODEL)
-        return Backend(self.project, self.folder / "anew", free_port(), *own, token=self.token).start()
+        return Backend(self.project, self.folder / "retrained", free_port(), *own, token=self.token).start()
 
     def _until(self, condition: Callable[[], Any], what: str) -> None:
         end = time.monotonic() + PATIENCE

@@ -34,7 +34,7 @@ def test_label_studio_format(studio: Studio, messages: Messages, figures: Figure
         found[f"{size} made the project's version, ms"] = _middle(switched)
         found[f"{size} removed at once, ms"] = _middle(removed)
         found[f"longest wait for the next task meanwhile ({size}), ms"] = _middle(waited)
-    figures["What Label Studio takes in bulk"] = found
+    figures["How long Label Studio takes for many predictions"] = found
 
 
 def _prediction(task: int, rank: int, version: str, messages: Messages) -> dict[str, Any]:

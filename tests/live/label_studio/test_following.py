@@ -30,7 +30,7 @@ def test_predictions_and_order_follow_every_annotation(
             "messages": messages.source,
             **milliseconds(people.proxy.webhooks(), "webhook answered"),
             **milliseconds(times, "label to its predictions shown"),
-            "next task is the best by our ranking of now": f"{right} of {ANNOTATED}",
+            "next task ranked first now": f"{right} of {ANNOTATED}",
             "predictions in Label Studio at the end": sum(
                 task["total_predictions"] for task in people.project.tasks()
             ),

@@ -33,7 +33,7 @@ def test_nothing_is_lost_or_learned_twice(
             people.follows()
             missed += sum(one.status == 0 for one in people.proxy.seen[before:] if one.action)
         labels, version, twice = people.labels(), people.backend.version(), _learned_twice(people)
-        fresh = people.anew()
+        fresh = people.retrained()
         fresh_version = fresh.version()
         as_learned = _difference(people.opinions(), people.opinions(fresh))
         people.backend.train()
@@ -42,17 +42,17 @@ def test_nothing_is_lost_or_learned_twice(
         fresh.stop()
         figures["Fifty times kill -9"] = {
             "kills": KILLS,
-            "webhooks that met nobody": missed,
+            "webhooks sent while the backend was down": missed,
             "annotations at the end": len(labels),
-            "labels known at the end": labels_in(version),
+            "labels in the model at the end": labels_in(version),
             "annotations learned twice": twice,
-            "version of a model trained anew on the annotations there are": fresh_version,
+            "version of a model trained from scratch on all annotations": fresh_version,
             "version": version,
-            "tasks with another prediction than it has": as_learned.others,
+            "tasks that the two models predict differently": as_learned.others,
             "largest difference of a probability, as learned": as_learned.largest,
             "largest difference after the training button": trained.largest,
             **milliseconds(people.proxy.webhooks(), "webhook answered"),
-            **milliseconds(people.backend.starts, "start again until it answers"),
+            **milliseconds(people.backend.starts, "restart until the first reply"),
         }
     assert labels_in(version) == len(labels)
     assert twice == 0

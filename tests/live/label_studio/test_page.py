@@ -57,8 +57,8 @@ def test_the_next_task_is_the_one_ranked_first(
         learned = len(people.labels())
         figures["Label Studio's own page"] = {
             "labels given on the page": LABELS,
-            "next task is the best by our ranking of one label ago, or of now": f"{of_before} of {LABELS}",
-            "next task is the best by our ranking of now": f"{of_now} of {LABELS}",
+            "next task ranked first, now or one label ago": f"{of_before} of {LABELS}",
+            "next task ranked first now": f"{of_now} of {LABELS}",
             "tasks that came with a prediction filled in": f"{filled_in} of {LABELS}",
             "seconds a label": PACE,
         }

@@ -26,7 +26,9 @@ def test_two_people_share_the_best_tasks(
                 people.project.annotate(task["id"], people.truth[task["data"]["text"]], token=token)
         people.follows()
         assert len(people.labels()) == 2 * TURNS
-    figures["Two people at once"] = {"turns in which they got our two best tasks": f"{right} of {TURNS}"}
+    figures["Two people at once"] = {
+        "turns in which they got the two tasks ranked first": f"{right} of {TURNS}"
+    }
     assert right == TURNS
 
 
