@@ -133,7 +133,7 @@ CORE = [
     Mutant("models/thresholds.py", "2.0 * hits / (taken + positives)", "2.0 * hits / taken", "models/test_multi_label.py"),
     Mutant("models/thresholds.py", "share = positives / (positives + trust)", "share = trust / (positives + trust)", "models/test_multi_label.py"),
     Mutant("models/thresholds.py", "gain[:-1][p[:-1] == p[1:]] = -np.inf", "pass", "models/test_multi_label.py"),
-    Mutant("models/thresholds.py", "t, trust = p, 0.0", "t, trust = p > 0.5, 0.0", "models/test_multi_label.py"),
+    Mutant("models/thresholds.py", "_best(own, own, prices)", "_best(own, own > 0.5, prices)", "models/test_multi_label.py"),
     Mutant("models/names.py", "np.logaddexp(0.0, left) - labels[:n] * left", "np.logaddexp(0.0, left)", "models/test_multi_label.py"),
     Mutant("selection/pool/view.py", "0.5 * np.abs(self.logits(idx)).min(axis=1)", "0.5 * np.abs(self.logits(idx)).max(axis=1)", "selection/test_multi_label.py"),
     Mutant("selection/strategies/multi_label.py", "np.logaddexp(0.0, f) - p * f", "np.logaddexp(0.0, f)", "selection/test_multi_label.py"),

@@ -70,21 +70,28 @@ def thresholds(
         )
     prices, trust = _check_cost(cost), check_positive(trust, "trust", zero=True)
     if labels is None:  # each probability stands for its answer, and a pool has enough of them
-        t, trust = p, 0.0
-    else:
-        t = np.asarray(to_numpy(check_answers(as_array(labels, "labels"), p.shape[0], p.shape[1], p)))
+        return _over_pool(p, prices)
+    t = np.asarray(to_numpy(check_answers(as_array(labels, "labels"), p.shape[0], p.shape[1], p)))
     known = ~np.isnan(t)
     if not known.any():
         return np.full(p.shape[1], USUAL)
-    pooled = _logit(_best(p[known], t[known], prices))
+    pooled = _logit(_best(*_falling(p[known], t[known]), prices))
     found = np.full(p.shape[1], pooled)
     for c in range(p.shape[1]):
         rows = known[:, c]
         positives = float(np.sum(t[rows, c]))
         if positives:
             share = positives / (positives + trust)
-            found[c] = share * _logit(_best(p[rows, c], t[rows, c], prices)) + (1.0 - share) * pooled
+            own = _logit(_best(*_falling(p[rows, c], t[rows, c]), prices))
+            found[c] = share * own + (1.0 - share) * pooled
     return np.asarray(1.0 / (1.0 + np.exp(-found)))
+
+
+def _over_pool(p: np.ndarray, prices: tuple[float, float] | None) -> np.ndarray:
+    """Return the best threshold of each class, where each probability stands for its answer."""
+    falling = (-np.sort(-column) for column in p.T)  # sorting values takes a tenth of sorting places
+    found = [_best(own, own, prices) if own.any() else USUAL for own in falling]
+    return np.clip(found, EDGE, 1.0 - EDGE)
 
 
 def left_out(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
@@ -123,10 +130,8 @@ def thresholds_of(posterior: Posterior, features: Any = None) -> np.ndarray | No
 
 
 def _best(p: np.ndarray, t: np.ndarray, prices: tuple[float, float] | None) -> float:
-    """Return the best threshold, half way between two successive probabilities."""
-    order = np.argsort(-p, kind="stable")
-    p, hits = p[order], np.cumsum(t[order])
-    taken, positives = np.arange(1, len(p) + 1), float(t.sum())
+    """Return the best threshold of falling probabilities p, half way between two successive ones."""
+    hits, taken, positives = np.cumsum(t), np.arange(1, len(p) + 1), float(t.sum())
     if prices is None:
         gain = 2.0 * hits / (taken + positives)  # F1 if the first i + 1 are predicted
     else:
@@ -136,6 +141,11 @@ def _best(p: np.ndarray, t: np.ndarray, prices: tuple[float, float] | None) -> f
     if prices is not None and gain[at] <= -prices[0] * positives:  # predicting none costs no more
         return 1.0
     return float(p[at] + (p[at + 1] if at + 1 < len(p) else 0.0)) / 2.0
+
+
+def _falling(p: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order = np.argsort(-p)
+    return p[order], t[order]
 
 
 def _logit(p: float) -> float:
