@@ -2,15 +2,15 @@
 
 k classes; f (k,) an instance's logits, p = softmax(f), A the classes it may have, its candidates.
     L(f) = -log sum_{c in A} p_c = logsumexp(f) - logsumexp_A(f)          "not c": -log(1 - p_c)
-    dL/df = p - q,      q_c = p_c / sum_{j in A} p_j in A, 0 elsewhere     p restricted to A
-    d2L/df2 = (diag(p) - p p') - (diag(q) - q q')
+    dL/df = p - t,      t_c = p_c / sum_{j in A} p_j in A, 0 elsewhere     the soft target, p restricted to A
+    d2L/df2 = (diag(p) - p p') - (diag(t) - t t')
 The second derivative is indefinite, so it gives no covariance. But logsumexp_A is convex and lies above its
 tangent at any f0:
-    L(f) <= logsumexp(f) - q(f0)'f + const,            equal at f0
-The right side is the loss of the soft label q(f0), whose curvature diag(p) - p p' is positive semidefinite.
-Minimising it, recomputing q and repeating is EM with the class as hidden variable: each round lowers the true
+    L(f) <= logsumexp(f) - t(f0)'f + const,            equal at f0
+The right side is the loss of the soft label t(f0), whose curvature diag(p) - p p' is positive semidefinite.
+Minimising it, recomputing t and repeating is EM with the class as hidden variable: each round lowers the true
 loss. One such round learns a new "not c" (`updates/partial.py`); training finds the minimum by Newton steps.
-With one candidate q = e_y, the same as a label.
+With one candidate t = e_y, the same as a label.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from everylabel.core.errors import EverylabelError
 
 
 def shares(logits: Float[Array, "n k"], candidates: Bool[Array, "n k"]) -> Float[Array, "n k"]:
-    """Return q (see the module docstring); zeros for an instance without candidates."""
+    """Return t (see the module docstring); zeros for an instance without candidates."""
     xp: Any = array_namespace(logits)
     grown, _ = _grown(logits, candidates)
     total = xp.sum(grown, axis=1, keepdims=True)

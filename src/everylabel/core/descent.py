@@ -3,7 +3,7 @@
 n points, d features, k classes; s and y (d k,) the changes of the mean and of the gradient over a step.
 The inverse Hessian of the next step is that of L-BFGS, from the last MEMORY pairs and a multiple of I:
     C <- (I - s y' / s'y) C (I - y s' / s'y) + s s' / s'y,    at first C = s'y / y'y I, of the last pair
-A step takes H times the direction and H' times the probabilities, two passes over the points; the line search
+A step takes X times the direction and X' times the probabilities, two passes over the points; the line search
 costs none. Newton's method needs more passes to come near the minimum, and Hessians as well.
 The result is used only if its gradient, in double precision, is smaller than that of the start.
 """

@@ -1,11 +1,12 @@
 """The Gauss-Newton and Woodbury steps (Eqs. 5-7, App. D), in the space of b new instances.
 
-A posterior seen through b instances J (b, d) of one covariance is
-    gram G = J cov J' (..., b, b);  logits F = J mean (..., b, k);  cov_h = cov J' (..., d, b)
-and a label y at instance i, whose curvature is c and whose residual is r = p_i - e_y, changes them by
-    F -= step/(1 + c g_ii) g_i r'        G -= c/(1 + c g_ii) g_i g_i'        cov_h the same, column i for g_i
-One by one this is repeated, with c and r at the mean after the previous labels; jointly it is
-    F -= step G (I + C G)^-1 R           inv(cov) += J' C J
+X (b, d) holds the instances, one per row. Of a posterior with one covariance only these parts are needed:
+    gram G = X cov X' (..., b, b);  logits F = X mean (..., b, k);  cov_h = cov X' (..., d, b)
+g_i is column i of G. A label y at instance i has the curvature q and the residual r = p_i - e_y. It changes
+    F -= step/(1 + q g_ii) g_i r'        G -= q/(1 + q g_ii) g_i g_i'        cov_h the same, column i for g_i
+One by one this is repeated, with q and r at the mean after the previous labels. Jointly, with Q = diag(q) and
+the residuals R (b, k), it is
+    F -= step G (I + Q G)^-1 R           inv(cov) += X' Q X
 No step touches a d x d matrix. Everything is batched over leading axes; sign = -1 takes instances back.
 Departure: Eq. 7 sums rank-one terms that all start from the same cov. That is exact for b = 1 only; from two
 instances on the result need not be positive definite. We solve the b x b system.
@@ -20,7 +21,7 @@ from jaxtyping import Float
 from everylabel.core.arrays import Array, array_namespace, eye
 from everylabel.core.errors import EverylabelError
 
-LEAST = 1e-12  # lower bound of 1 - c g_ii, for an instance that holds nearly all information in its direction
+LEAST = 1e-12  # lower bound of 1 - q g_ii, for an instance that holds nearly all information in its direction
 
 
 class Learned(NamedTuple):
@@ -65,7 +66,7 @@ def one_by_one(
 def jointly(
     gram: Float[Array, "... b b"], curvature: Float[Array, "... b b"], residual: Float[Array, "... b r"]
 ) -> Float[Array, "... b r"]:
-    """Return (I + C G)^-1 R: cov_h times it is (cov^-1 + J' C J)^-1 J' R, the direction of Eq. 5."""
+    """Return (I + Q G)^-1 R: cov_h times it is (cov^-1 + X' Q X)^-1 X' R, the direction of Eq. 5."""
     xp: Any = array_namespace(gram)
     return xp.linalg.solve(eye(gram.shape[-1], gram) + curvature @ gram, residual)
 
@@ -73,7 +74,7 @@ def jointly(
 def shrinkage(
     variance: Float[Array, "*n"], curvature: Float[Array, "*n"], sign: int = 1
 ) -> Float[Array, "*n"]:
-    """Return sign c / (1 + sign c g_ii): the multiple of g_i g_i' that instance i takes off G (Eq. 7)."""
+    """Return sign q / (1 + sign q g_ii): the multiple of g_i g_i' that instance i takes off G (Eq. 7)."""
     scale = 1.0 + sign * curvature * variance
     return sign * curvature / (scale if sign > 0 else array_namespace(scale).clip(scale, LEAST, None))
 
@@ -81,7 +82,7 @@ def shrinkage(
 def condition_seen(
     seen: Float[Array, "*n r b"], i: int, column: Float[Array, "*n b"], taken: Float[Array, "*n"]
 ) -> Float[Array, "*n r b"]:
-    """Return X = A cov J', for any A, after instance i: X - taken x_i g_i' (Eq. 7); `column` is g_i."""
+    """Return Z = A cov X', for any A, after instance i: Z - taken z_i g_i' (Eq. 7); `column` is g_i."""
     return seen - (taken[..., None] * seen[..., i])[..., None] * column[..., None, :]
 
 
@@ -92,7 +93,7 @@ def condition_cov(
     root: Float[Array, "... b b"],
     sign: int,
 ) -> Float[Array, "... d d"]:
-    """Return inv(inv(cov) + sign * J' R R' J); symmetric, since it is written as cov -/+ A'A."""
+    """Return inv(inv(cov) + sign X' Q X) with Q = root root'; symmetric, since it is cov -/+ A'A."""
     xp: Any = array_namespace(cov)
     root_t = xp.matrix_transpose(root)
     system = eye(root.shape[-1], cov) + sign * (root_t @ gram @ root)

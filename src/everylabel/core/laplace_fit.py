@@ -29,7 +29,7 @@ def laplace(
     labels: Any = None,
     keep_data: bool = True,
 ) -> Posterior:
-    """Put a Gaussian posterior on a trained last layer: q(w | D) = N(mean, H^-1) (Eq. 3).
+    """Put a Gaussian posterior on a trained last layer: p(w | D) is about N(mean, H^-1) (Eq. 3).
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
 """Leave-one-out logits of all labelled instances, without training n times.
 
-n labelled points, d features (with the bias), k classes; f = H mean, p = softmax(f), m a label's weight.
+n labelled points, d features (with the bias), k classes; f = X mean, p = softmax(f), w a label's weight.
 Removing label i from the optimum is approximated by one Newton step:
-    f_-i,c = f_ic - m s/(1 - w s) (1[y = c] - p_ic),    w = m k/(k-1) p_ic (1 - p_ic)
-with s = h_i' (prior_precision I + H' diag(w) H)^-1 h_i of class c: one matrix per class, n x n or d x d,
+    f_-i,c = f_ic - w s/(1 - q s) (1[y = c] - p_ic),    q = w k/(k-1) p_ic (1 - p_ic)
+with s = h_i' (prior_precision I + X' diag(q) X)^-1 h_i of class c: one matrix per class, n x n or d x d,
 whichever is smaller. The factor k/(k-1) makes up for the terms between classes, which the block diagonal
 omits; sigmoids have no such terms.
 With many classes that is too much work, and most instances matter little to most classes. The matrix of a
-class is then prior_precision I + a multiple of H' diag(mean w over classes) H, scaled to the class's total
+class is then prior_precision I + a multiple of X' diag(mean q over classes) X, scaled to the class's total
 curvature, plus a low-rank correction for the MOST_SEEN instances of largest curvature. Logits that a label
 hardly moves are left unchanged.
 """
@@ -22,7 +22,7 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 
 LEAST = 1e-5  # lower bound of p (1 - p)
-CLOSEST = 1e-6  # least 1 - w s, for an instance that alone determines a direction
+CLOSEST = 1e-6  # least 1 - q s, for an instance that alone determines a direction
 MOST_WORK = 10**10  # k n d min(n, d) up to which each class has its exact matrix; above, the approximation
 SEEN = 1e-3  # residual |e_y - p| below which the approximation leaves a logit unchanged
 MOST_SEEN = 256  # most instances per class with their own curvature in the approximation
@@ -66,7 +66,7 @@ def _without(
     curvature: Float[Array, " n"],
     prior_precision: float,
 ) -> Float[Array, " n"]:
-    """Return s/(1 - w s) of one class."""
+    """Return s/(1 - q s) of one class."""
     xp: Any = array_namespace(features)
     n, d = features.shape
     if inner is None:
@@ -75,7 +75,7 @@ def _without(
         return own / xp.clip(1.0 - curvature * own, CLOSEST, None)
     root = xp.sqrt(curvature)
     system = prior_precision * eye(n, features) + root[:, None] * inner * root[None, :]
-    left = xp.clip(prior_precision * xp.linalg.diagonal(xp.linalg.inv(system)), CLOSEST, 1.0)  # 1 - w s
+    left = xp.clip(prior_precision * xp.linalg.diagonal(xp.linalg.inv(system)), CLOSEST, 1.0)  # 1 - q s
     return (1.0 - left) / xp.clip(curvature * left, 1e-300, None)
 
 
@@ -108,7 +108,7 @@ def _for_many_classes(
         most, rest = order[:MOST_SEEN], order[MOST_SEEN:]
         left = float(xp.sum(xp.take(common, rest)))
         share = float(xp.sum(xp.take(curvature[:, c], rest))) / max(left, 1e-300)
-        known = share * common  # w of the shared part
+        known = share * common  # q of the shared part
         known[most] = xp.maximum(curvature[most, c], known[most])
         base = 1.0 / (prior_precision + share * xp.clip(spread, 0.0, None))
         root = xp.sqrt(xp.take(known - share * common, most))[:, None]

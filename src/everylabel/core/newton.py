@@ -1,15 +1,15 @@
 """The training objective of a last layer, and one Newton step on it by preconditioned conjugate gradients.
 
-n points, d features (with the bias), k classes; mean (d, k), H (n, d) the features h_x, P (n, k) the
+n points, d features (with the bias), k classes; mean (d, k), X (n, d) the features h_x, P (n, k) the
 probabilities, o the elementwise product.
     J(mean) = sum_x w_x logsumexp(h_x' mean) - <label_sums, mean> + prior_precision / 2 |mean|^2
 Labels enter through label_sums (d, k) = sum_x w_x h_x e_y' alone. J is strictly convex and has one minimum.
 The Hessian is never built, only multiplied with:
-    Hess V = H' [w (P o HV - P (P o HV) 1 1')] + prior_precision V
+    Hess V = X' [w (P o XV - P (P o XV) 1 1')] + prior_precision V
 Points with candidates in place of a label add -sum_x w_x logsumexp_A(h_x' mean) (see `candidates`): the
-gradient then has P - Q in place of P, with their shares Q, and the Hessian subtracts the product with Q from
-that with P. J may then be non-convex; if the curvature is not positive, that of P alone sets the step length.
-Passes over the points run in the precision of `features`; sums over them are kept in double.
+gradient then has P - T in place of P, with their soft targets T, and the Hessian subtracts the product with T
+from that with P. J may then be non-convex; if the curvature is not positive, that of P alone sets the step
+length. Passes over the points run in the precision of `features`; sums over them are kept in double.
 
 The preconditioner is the inverse of the Hessian's diagonal blocks, one per class, approximated so that it
 is cheap to build, to apply and to extend. q_xc = w_x p_xc (1 - p_xc) is the curvature of class c at point x:
@@ -124,7 +124,7 @@ def build_preconditioner(
 def _shared(
     features: Float[Array, "n d"], curvature: Float[Array, " n"], prior_precision: float
 ) -> Float[Array, "d d"]:
-    """Return S; with fewer points than features as (I - H' (H H' + prior_precision / b)^-1 H) / prior."""
+    """Return S; with fewer points than features as (I - X' (X X' + prior_precision / b)^-1 X) / prior."""
     xp: Any = array_namespace(features)
     n, d = features.shape
     if n >= d:
@@ -153,7 +153,7 @@ def _own_rows(
         kept = xp.argsort(flat, descending=True)[:n_most]
         at, place = xp.take(at, kept), xp.take(place, kept)
     added = xp.take(xp.reshape(extra, (-1,)), at * extra.shape[1] + place)
-    through = xp.take(seen, at, axis=0)  # (r, d) rows of H S
+    through = xp.take(seen, at, axis=0)  # (r, d) rows of X S
     gram = float64(through @ xp.take(features, at, axis=0).T)
     system = 0.5 * (gram + gram.T) + eye(at.shape[0], gram) / float64(added)[:, None]
     factor = cholesky_or_none(system)
@@ -211,13 +211,13 @@ class Point(NamedTuple):
     """The current point of a search."""
 
     mean: Array  # (d, k) float64
-    logits: Array  # (n, k) H mean
+    logits: Array  # (n, k) X mean
     probs: Array  # (n, k) link(logits)
     shares: Array | None = None  # (n, k) of points with candidates; None where all have labels
 
     @property
     def net_probs(self) -> Float[Array, "n k"]:
-        """P - Q, of which the gradient consists; P if all points have labels."""
+        """P - T, of which the gradient consists; P if all points have labels."""
         return self.probs if self.shares is None else self.probs - self.shares
 
 
@@ -241,7 +241,7 @@ def newton_step(
 
     Conjugate gradients stop when the squared residual, in the norm of the decrement, falls to `enough`
     or to FORCING of its initial value; the factor shrinks near the minimum, which keeps Newton's
-    convergence quadratic. They also accumulate H times the step, so the new logits need no extra pass.
+    convergence quadratic. They also accumulate X times the step, so the new logits need no extra pass.
     """
     xp: Any = array_namespace(gradient)
     features, dtype = objective.features, objective.features.dtype

@@ -202,7 +202,7 @@ def first_data(
     """Return the data a posterior was fitted on.
 
     Without labels the mean is assumed to be the mode, where the gradient is zero:
-    label_sums = H' (w P) + prior_precision mean. With `answers` labels are (n, k).
+    label_sums = X' (w P) + prior_precision mean. With `answers` labels are (n, k).
     """
     xp: Any = array_namespace(features)
     d, k = mean.shape

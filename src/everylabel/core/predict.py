@@ -1,8 +1,8 @@
 """Predictive distributions (Eq. 1): at the mean, mean-field, probit, Monte Carlo.
 
-n points, k classes; f (n, k) logits at the mean, v their variance.
+n points, k classes; f (n, k) logits at the mean, s their variance.
     mean         link(f)
-    mean_field   link(f / sqrt(1 + factor v)), factor = pi/8 (Lu et al., 2020); with sigmoid: probit
+    mean_field   link(f / sqrt(1 + factor s)), factor = pi/8 (Lu et al., 2020); with sigmoid: probit
     monte_carlo  the average of link(f + noise)
 A shared covariance gives one variance per instance, so mean-field changes the confidence of a prediction,
 never which class wins.

@@ -1,8 +1,8 @@
 """Revise a posterior: condition without a label, take a label back, change it, add a class.
 
 b points, d features, k classes; r_x = w_x (p_x - e_y), for `undo_label` as when the label was learned.
-    condition          Sigma^-1 += sum_x w_x c_x h_x h_x'      no label is needed for the covariance
-    forget             Sigma^-1 -= sum_x w_x c_x h_x h_x'      the same with the opposite sign;
+    condition          Sigma^-1 += sum_x w_x q_x h_x h_x'      no label is needed for the covariance
+    forget             Sigma^-1 -= sum_x w_x q_x h_x h_x'      the same with the opposite sign;
                        mu = argmin J without the labels        if the labelled instances are kept, else
                        mu += Sigma h_x r_x'                    one Newton step without the label
     undo_label         mu += step Sigma h_x r_x'               undoes a second-order step; Sigma as in forget

@@ -147,7 +147,7 @@ def _trained(
     if n >= d or (objective.candidates is None and n > PAYS * start.shape[1]):
         return minimise(objective, start, tol, max_iter)
     xp: Any = array_namespace(features)
-    # H = R'Q', mean = Q z: the same loss and the same norm with n instead of d unknowns
+    # X = R'Q', mean = Q z: the same loss and the same norm with n instead of d unknowns
     rotation, upper = xp.linalg.qr(features.T)
     objective = objective._replace(features=upper.T, label_sums=rotation.T @ label_sums)
     return rotation @ minimise(objective, rotation.T @ start, tol, max_iter)

@@ -198,7 +198,7 @@ class ShardPool(Pool):
             return self._top(score, idx, n)
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-        """Return w -> H[idx] w and |h|^2 of idx, both computed by the actors."""
+        """Return w -> X[idx] w and |h|^2 of idx, both computed by the actors."""
         collect, fold, folds = self.numbers.collect, self.numbers.features.fold, self.numbers.features.folds
 
         def along(w: np.ndarray) -> np.ndarray:

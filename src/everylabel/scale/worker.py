@@ -87,7 +87,7 @@ class Part(PoolView):
         return super().inner(idx)
 
     def product(self, w: np.ndarray, idx: Any) -> np.ndarray:
-        """Return H[idx] w."""
+        """Return X[idx] w."""
         return self.numbers.features.product(w)[..., idx]
 
     def norms(self, form: np.ndarray | None, idx: Any) -> np.ndarray:

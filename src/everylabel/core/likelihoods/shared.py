@@ -1,11 +1,11 @@
 """One covariance shared by all classes: "gaussian", "categorical" (App. C), "binary" (Sec. 3.2), "bernoulli".
 
 b new points, d features, k classes.
-    Sigma^-1 = prior_precision I + sum_x w_x c_x h_x h_x'         with c_x the curvature:
-    gaussian     c = 1               App. C, the paper's default
-    categorical  c = p*(1 - p*)      App. C, the upper bound of Liu et al. (2022); p* = max_y p_y
-    binary       c = p(1 - p)        Sec. 3.2, sigmoid instead of softmax
-    bernoulli    w c = max_y w_y p_y (1 - p_y)     several classes per item: the bound of "categorical" for k
+    Sigma^-1 = prior_precision I + sum_x w_x q_x h_x h_x'         with q_x the curvature:
+    gaussian     q = 1               App. C, the paper's default
+    categorical  q = p*(1 - p*)      App. C, the upper bound of Liu et al. (2022); p* = max_y p_y
+    binary       q = p(1 - p)        Sec. 3.2, sigmoid instead of softmax
+    bernoulli    w q = max_y w_y p_y (1 - p_y)     several classes per item: the bound of "categorical" for k
                                      sigmoids; w_y = 0 for a class that was not answered
 """
 
@@ -33,7 +33,7 @@ class SharedCovariance(Likelihood):
         self.bound = bound
 
     def curvature(self, probs: Float[Array, "*b k"], weights: Any = 1.0) -> Float[Array, "*b"]:
-        """Return w_x c_x."""
+        """Return w_x q_x."""
         return weights * self.bound(probs)
 
     def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:
@@ -45,7 +45,7 @@ class SharedCovariance(Likelihood):
     ) -> Float[Array, "d k"]:
         curvature = self.curvature(seen.at.probs, seen.at.weights)
         if residual.shape[0] == 1:
-            # Sigma_upd h = Sigma h / (1 + c h' Sigma h), App. D
+            # Sigma_upd h = Sigma h / (1 + q h' Sigma h), App. D
             return seen.cov_h * (residual / (1.0 + curvature[0] * seen.gram[0, 0]))
         return seen.cov_h @ jointly(seen.gram, diagonal(curvature), residual)
 

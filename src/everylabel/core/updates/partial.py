@@ -1,7 +1,7 @@
 """Learn that an instance is not of some classes, by one round of EM (`core/candidates.py`).
 
-b instances, d features, k classes; q (b, k) their shares at the old mean, used as soft labels.
-    mean_upd = argmin J with q among the labels, or mean - step_size H^-1 sum_x h_x (p_x - q_x)'      Eq. 5
+b instances, d features, k classes; t (b, k) their soft targets at the old mean.
+    mean_upd = argmin J with t among the labels, or mean - step_size H^-1 sum_x h_x (p_x - t_x)'      Eq. 5
     Sigma stays
 The curvature of this likelihood can be negative, and is about 0 if one class of many is ruled out, so nothing
 is added to the precision. The variance of the instance stays, so that it can be chosen again.
@@ -51,7 +51,7 @@ def learn_shares(
 
 
 def soft_residuals(posterior: Posterior, features: Float[Array, "b d"], shares: Float[Array, "b k"]) -> Any:
-    """Return the residuals p - q (b, k) at the mean."""
+    """Return the residuals p - t (b, k) at the mean."""
     design = check_features(features, posterior.mean, posterior.bias)
     return LIKELIHOODS[posterior.likelihood].link(design @ posterior.mean) - shares
 

@@ -1,7 +1,7 @@
 """The paper's update: one Gauss-Newton step, then the covariance at the new mean (Eqs. 5-7, App. C).
 
 D+ the b new labels, d features, k classes; h_x features, e_y one-hot labels, w_x weights.
-    p_x = link(h_x' mu),  H(mu) = Sigma^-1 + sum_x w_x c_x h_x h_x',  c_x the curvature at mu
+    p_x = link(h_x' mu),  H(mu) = Sigma^-1 + sum_x w_x q_x h_x h_x',  q_x the curvature at mu
     mu_upd    = mu - step_size H(mu)^-1 sum_x w_x h_x (p_x - e_y)'        Eq. 5
     Sigma_upd = H(mu_upd)^-1                                             Eq. 6
 One by one, each label's residual is taken at the mean after the previous label; jointly, all residuals are

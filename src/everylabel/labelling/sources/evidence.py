@@ -2,15 +2,15 @@
 
 For an item x with suggestions s_j of sources j, theta_j the confusion matrix of j by people's labels,
     p(y | x, s) prop. to p(y | x) (prod_j theta_j[y, s_j])^g
-    g = (S + 1) / (S + H + 2),   S, H the labels that sources alone, or the head alone, predict rightly
+    g = (a + 1) / (a + b + 2),   a, b the labels that the sources alone, or the head alone, predict rightly
 p is of the head without the item's own suggestions (`teaching.without_own`). A source that gives a
-probability v for each class counts as sum_s v[s] theta_j[y, s]. S and H count labels on which head
+probability v for each class counts as sum_s v[s] theta_j[y, s]. a and b count labels on which head
 (leave-one-out) and sources (confusion matrices by five folds) differ; items
 that a strategy chose count CHOSEN.
 With g = 1 the product is right if head and sources err independently, but sources err where the head is
 unsure. Measured on digits, TREC-6, MPQA, DBpedia-14 and Banking-77 (two draws, 25 labels), accuracy on items
 with suggestions less the better of suggestions and a head without them: this rule +13.7, +8.2 and +.5 points
-for sources right in 60, 75 and 90 % of cases; the head alone unless S > H, then g = 1: +10.3, +7.4 and +.8;
+for sources right in 60, 75 and 90 % of cases; the head alone unless a > b, then g = 1: +10.3, +7.4 and +.8;
 g = 1/2 always: +12.3, +7.7 and +.1; powers averaged by their likelihood: +14.1, +8.8 and +.3, worst set -3.4.
 
 A score compares one suggestion of a source with its others. The labels decide how informative scores are:

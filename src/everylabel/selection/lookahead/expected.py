@@ -2,7 +2,7 @@
 
 C candidates, E evaluation instances, k classes; F (E, k) logits, p_c (C, k), a (C, E).
 If candidate c turns out to be y, the logits of e move by a_ce (e_y - p_c), with
-    a_ce = step g_ce / (1 + q_c g_cc),   g = H cov H',   q_c the curvature of c             (Eqs. 5, 7)
+    a_ce = step g_ce / (1 + q_c g_cc),   g = X cov X',   q_c the curvature of c             (Eqs. 5, 7)
 B = F - a p_c is shared by all k labels: with x = e^B only column y differs, x_y -> x_y e^a, so the
 normaliser, the maximum and the squared norm after every label follow in O(1) from B's own.
     error  1 - max_j p_j        log  -sum_j p_j log p_j        brier  1 - sum_j p_j^2

@@ -1,12 +1,12 @@
 """The optimal look-ahead (Sec. 5, App. F): of many batches, the one that improves a validation set most.
 
 An upper baseline: it knows the labels of the pool. b instances per batch, C candidates, M validation
-instances; G = H cov H' between them is built once, and a batch never touches a d x d matrix.
-    jointly     dF_V = -step G_VB (I + c G_BB)^-1 R_B             all residuals at the old mean
+instances; G = X cov X' between them is built once, and a batch never touches a d x d matrix.
+    jointly     dF_V = -step G_VB (I + q G_BB)^-1 R_B             all residuals at the old mean
     one by one  the same label by label; both are the core's steps in the space of b instances (`kernel`)
 "greedy" is beyond the paper: large random batches rarely hold many good instances at once, so it builds one
 batch by adding the instance that lowers the validation log loss most. After each pick
-    F -= step/(1 + c g_ii) g_i (p_i - e_y)'        G -= c/(1 + c g_ii) g_i g_i'                (Eqs. 5-7)
+    F -= step/(1 + q g_ii) g_i (p_i - e_y)'        G -= q/(1 + q g_ii) g_i g_i'                (Eqs. 5-7)
 The tests compare both with `update` and `predict_proba` in a loop.
 """
 

@@ -1,7 +1,7 @@
 """A cache of the logits and variances of a pool's instances, updated with its posterior.
 
-n instances, d features (with the bias), k classes; H (n, d) the design.
-    F = H mean (c, n), one row per column of the mean;  q = diag(H cov H') (n,), once requested
+n instances, d features (with the bias), k classes; X (n, d) the design.
+    F = X mean (c, n), one row per column of the mean;  s = diag(X cov X') (n,), once requested
 A label at h moves the mean along v = cov h and subtracts taken v v' from the covariance. `follow` computes
 these few numbers from two posteriors and passes them to the cache, which needs no posterior: its instances
 may be in parts on other machines, each of which updates its own.
@@ -37,7 +37,7 @@ def follow(cached: Any, old: Posterior, new: Posterior, idx: list[int]) -> None:
     at = int(np.argmax(np.abs(v)))
     taken = 0.0  # for an instance of zeros
     if v[at]:
-        taken = (float(old.cov[at, at]) - float(new.cov[at, at])) / v[at] ** 2  # c/(1 + c s), Eq. 7
+        taken = (float(old.cov[at, at]) - float(new.cov[at, at])) / v[at] ** 2  # q/(1 + q s_i), Eq. 7
     if cached.has_variances and new.likelihood != "gaussian":  # a replay changes other curvatures too
         left = to_numpy(old.cov) - to_numpy(new.cov) - taken * np.outer(v, v)
         if not _is_small(left, to_numpy(old.cov)):
@@ -60,8 +60,8 @@ def follow_classes(cached: Any, new: Posterior) -> None:
 def _follow_many(cached: Any, old: Posterior, new: Posterior, idx: list[int], change: np.ndarray) -> None:
     """Follow the labels of several instances.
 
-    Each label moves the mean along S_i h_i, and S_i is S less directions S h_j of earlier ones: the
-    whole change is V C with V = S [h_1 .. h_m], so that F += C' (H V)'.
+    Each label moves the mean along cov_i h_i, and cov_i is cov less directions cov h_j of earlier labels: the
+    whole change is V A with V = cov [h_1 .. h_m] and factors A, so that F += A' (X V)'.
     """
     shared = shares_cov(new)
     v = to_numpy(old.cov) @ cached.rows(idx).T if shared else change[:, :0]
@@ -76,7 +76,7 @@ def _follow_many(cached: Any, old: Posterior, new: Posterior, idx: list[int], ch
 def _recompute(
     cached: Any, new: Posterior, change: np.ndarray, v: np.ndarray | None = None, taken: float = 0.0
 ) -> None:
-    """Recompute the logits of classes whose column of the mean has changed, and H v in the same pass."""
+    """Recompute the logits of classes whose column of the mean has changed, and X v in the same pass."""
     moved = np.flatnonzero(np.any(change != 0.0, axis=0))
     cached.replace(moved, to_numpy(new.mean)[:, moved], v, taken)
     if not shares_cov(new):
@@ -88,7 +88,7 @@ def _is_small(left: np.ndarray, whole: np.ndarray) -> bool:
 
 
 class LocalLogits:
-    """F and q of instances whose features are in this process, updated in place."""
+    """F and s of instances whose features are in this process, updated in place."""
 
     def __init__(self, features: Features) -> None:
         self.features = features
@@ -151,7 +151,7 @@ class LocalLogits:
         self._narrow(u, taken)
 
     def move_many(self, v: np.ndarray, factors: np.ndarray) -> None:
-        """Update the logits for a mean that has moved by V C."""
+        """Update the logits for a mean that has moved by V A."""
         self.known = None
         self.logits += factors.T.astype(self.logits.dtype) @ self.features.product(v)
 
@@ -237,7 +237,7 @@ class LocalLogits:
 
 
 def _logits(features: Features, mean: np.ndarray) -> np.ndarray:
-    """Return H mean as (c, n); raise if the features hold NaN or infinity."""
+    """Return X mean as (c, n); raise if the features hold NaN or infinity."""
     logits = features.product(mean)
     if not np.isfinite(logits.sum()) and not np.all(np.isfinite(logits)):
         bad = int(np.sum(~np.all(np.isfinite(logits), axis=0)))
@@ -248,7 +248,7 @@ def _logits(features: Features, mean: np.ndarray) -> np.ndarray:
 
 
 def _variances(features: Features, posterior: Posterior) -> np.ndarray:
-    """Return diag(H cov H'), averaged over classes if each has its own covariance."""
+    """Return diag(X cov X'), averaged over classes if each has its own covariance."""
     if shares_cov(posterior):
         return features.quadratic(to_numpy(posterior.cov))
     parts = [

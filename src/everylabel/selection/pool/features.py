@@ -2,8 +2,8 @@
 
 Only a pool that grows makes its own copy, with spare capacity, so that appending m rows costs O(m).
 
-n instances, d features (with the bias), k classes; H (n, d) the design, whose bias column is never stored:
-H v = features v[:-1] + v[-1].
+n instances, d features (with the bias), k classes; X (n, d) the design, whose bias column is never stored:
+X v = features v[:-1] + v[-1].
 
 `Scaled` features are rescaled for the model without a copy: x (n, d) are the stored features, in memory or in
 a file of any precision; h = (x - center) matrix are the features the model uses. The map is folded into the
@@ -94,7 +94,7 @@ class Features:
         return self.array[i : i + 1]
 
     def product(self, weights: np.ndarray) -> np.ndarray:
-        """Return H w: (n,) for a vector, (k, n) for weights (d, k)."""
+        """Return X w: (n,) for a vector, (k, n) for weights (d, k)."""
         out = np.empty((*weights.shape[1:], self.n), self.dtype)
         body = weights[:-1] if self.bias else weights
         if weights.ndim == 1 and (self._is_half or self._is_large):
@@ -117,7 +117,7 @@ class Features:
         return out + self.dtype(self.bias)
 
     def quadratic(self, cov: np.ndarray) -> np.ndarray:
-        """Return diag(H cov H')."""
+        """Return diag(X cov X')."""
         out: np.ndarray = np.empty(self.n, self.dtype)
         body, cross = (cov[:-1, :-1], 2.0 * cov[:-1, -1]) if self.bias else (cov, None)
         body = _like(np.ascontiguousarray(body, self.dtype), self.array)
@@ -268,7 +268,7 @@ class Scaled:
         return Scaled(raw, self.center, self.matrix)
 
     def times(self, weights: np.ndarray, bias: Any = 0.0) -> np.ndarray:
-        """Return H w + b: (n,) for a vector, (m, n) for weights (d, m) and biases (m,)."""
+        """Return X w + b: (n,) for a vector, (m, n) for weights (d, m) and biases (m,)."""
         if not np.any(weights):  # an untrained model needs no pass
             one = np.asarray(bias, np.float32)
             return np.repeat(np.broadcast_to(one, weights.shape[1:])[..., None], len(self), axis=-1)
@@ -278,7 +278,7 @@ class Scaled:
         return found.astype(np.float32, copy=False)
 
     def form(self, body: np.ndarray) -> np.ndarray:
-        """Return diag(H S H') (n,) for S (d, d); rows are centred first, which avoids cancellation."""
+        """Return diag(X S X') (n,) for S (d, d); rows are centred first, which avoids cancellation."""
         out = np.empty(len(self), np.float32)
         folded = (self.matrix @ body @ self.matrix.T).astype(np.float32)
         center = self.center.astype(np.float32)
@@ -336,7 +336,7 @@ class Folded(Features):
         return self.array.norms() + np.float32(1.0)
 
     def quadratic(self, cov: np.ndarray) -> np.ndarray:
-        """Return diag(H cov H')."""
+        """Return diag(X cov X')."""
         return self.array.form(cov[:-1, :-1]) + self.array.times(2.0 * cov[:-1, -1], cov[-1, -1])
 
     def chunks(self, always: bool = False) -> Iterator[tuple[slice, np.ndarray]]:

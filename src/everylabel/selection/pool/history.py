@@ -122,7 +122,7 @@ class Residuals(NamedTuple):
     """The residuals (1, k) with which instances were learned, for closed forms; changed in place."""
 
     labels: dict[int, tuple[Array, float]]  # w (p - e_y), and the step size
-    partial_labels: dict[int, Array]  # the sum of step size times p - q
+    partial_labels: dict[int, Array]  # the sum of step size times p - t
 
 
 @dataclass(frozen=True, eq=False, slots=True)

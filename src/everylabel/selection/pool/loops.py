@@ -61,7 +61,7 @@ def widen(half, out):  # type: ignore[no-untyped-def]
 
 @_fast
 def product(rows, v, bias, out, start, stop):  # type: ignore[no-untyped-def]
-    """Write H v + bias of the instances start .. stop; rows (n, d) in single precision, or bits of half.
+    """Write X v + bias of the instances start .. stop; rows (n, d) in single precision, or bits of half.
 
     All numbers are finite: computing the logits of all columns has checked that before.
     """

@@ -1,10 +1,11 @@
 """The pool: features, the state of each instance (free, labelled, leased), and current logits and variances.
 
-n instances, d features (with the bias), k classes; H (n, d), F = H mean, q = diag(H cov H').
-After a label at h, with v = cov h, s = h'v and u = H v (one pass over the features):
-    F -= step/(1 + s) u (p - e_y)'        q -= u^2/(1 + s)      (Eqs. 5-7 times H, Gaussian likelihood)
+n instances, d features (with the bias), k classes; X (n, d) the features. The pool keeps the logits
+F = X mean and, once requested, their variances s = diag(X cov X').
+After a label at instance i, with v = cov h_i and u = X v (one pass over the features):
+    F -= step/(1 + s_i) u (p - e_y)'      s -= u^2/(1 + s_i)    (Eqs. 5-7 times X, Gaussian likelihood)
 The factors are computed from the core's update. If it moved the mean along v, a label costs the one product
-H v; if not (an exact update moves each column in its own direction), F = H mean is recomputed for the columns
+X v; if not (an exact update moves each column in its own direction), F = X mean is recomputed for the columns
 that moved, also in one pass.
 The pool is the one object that changes in place; its posterior is a value of the core.
 """
@@ -343,7 +344,7 @@ class Pool(LearningPool):
         return super().narrowest(idx) if found is None else found
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-        """Return w -> H[idx] w, a function that does not copy most of a pool's features, and |h|^2 of idx."""
+        """Return w -> X[idx] w, a function that does not copy most of a pool's features, and |h|^2 of idx."""
         features = self._cached.features
         if 2 * len(idx) > len(self):
             return lambda w: features.product(w)[..., idx], features.norms()[idx]

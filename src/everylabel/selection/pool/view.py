@@ -1,6 +1,6 @@
 """The interface of a pool for strategies: everything a strategy may read, independent of how it is stored.
 
-n instances, d features (with the bias), k classes; H (n, d) the design. Everything is a NumPy array on the
+n instances, d features (with the bias), k classes; X (n, d) the design. Everything is a NumPy array on the
 host. The local pool is one implementation. Another one (sharded over machines, say) derives from PoolView,
 implements the abstract methods, and overrides those that it can answer faster in parts.
 """
@@ -147,7 +147,7 @@ class PoolView(Protocol):
         return idx if len(idx) <= n else np.sort(idx[rng.choice(len(idx), n, replace=False)])
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-        """Return the function w -> H[idx] w, (n,) for w (d,) and (m, n) for w (d, m), and |h|^2 of idx."""
+        """Return the function w -> X[idx] w, (n,) for w (d,) and (m, n) for w (d, m), and |h|^2 of idx."""
         rows = self.rows(idx, self.dtype)
         return lambda w: (rows @ w.astype(rows.dtype)).T, np.einsum("nd,nd->n", rows, rows)
 
@@ -159,7 +159,7 @@ class PoolView(Protocol):
         return self
 
     def cov_rows(self, idx: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
-        """Return H[idx] cov (n, d), with the covariance that classes share or the mean of theirs."""
+        """Return X[idx] cov (n, d), with the covariance that classes share or the mean of theirs."""
         return self.rows(idx, dtype) @ shared_cov(self.posterior).astype(dtype)
 
 

@@ -1,8 +1,8 @@
 """BAIT (Ash et al., 2021): the batch that leaves the least Fisher-weighted variance over the pool.
 
-Minimises tr(A F) with A = (cov^-1 + sum_picked c_x h h')^-1 and F = sum_pool c_x h h', greedily forward
+Minimises tr(A F) with A = (cov^-1 + sum_picked q_x h h')^-1 and F = sum_pool q_x h h', greedily forward
 to `oversample` times the batch and backward to the batch, as its authors do.
-Departure: one matrix for all classes, where the original has (d k)^2 entries. c_x is the trace of the
+Departure: one matrix for all classes, where the original has (d k)^2 entries. q_x is the trace of the
 expected curvature over the classes, by `expectation`:
     "all"     1 - sum_y p_y^2 = sum_y p_y |e_y - p|^2
     "top2"    the same sum over the two likeliest classes, their probabilities scaled to a sum of 1
@@ -40,8 +40,8 @@ def bait(
     fisher += (1e-12 * np.trace(fisher) + 1e-30) * np.eye(len(fisher))  # makes it full rank
     root = np.linalg.cholesky(fisher)
     rows, c = pool.rows(idx), _curvature(pool.probs(idx), expectation)
-    seen = np.ascontiguousarray(pool.cov_rows(idx).T)  # A H'
-    spread = root.T @ seen  # F^(1/2) A H'
+    seen = np.ascontiguousarray(pool.cov_rows(idx).T)  # A X'
+    spread = root.T @ seen  # F^(1/2) A X'
     own = np.sum(rows * seen.T, axis=1)  # h'A h
     picked: list[int] = []
     while len(picked) < min(int(oversample * n), len(idx)):
@@ -65,7 +65,7 @@ def bait(
 def _condition(
     rows: np.ndarray, seen: np.ndarray, spread: np.ndarray, own: np.ndarray, i: int, taken: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return A H', F^(1/2) A H' and h'A h after instance i is added to A or removed from it."""
+    """Return A X', F^(1/2) A X' and h'A h after instance i is added to A or removed from it."""
     column = rows @ seen[:, i]
     seen, spread = (condition_seen(x, i, column, taken) for x in (seen, spread))
     return seen, spread, own - taken * column**2

@@ -1,8 +1,10 @@
 """BALD (Houlsby et al., 2011) and BatchBALD (Kirsch et al., 2019): mutual information of labels and weights.
 
-BALD scores an instance by H(mean p) - mean H(p); BatchBALD picks the batch with the most information.
+BALD scores an instance by ent(mean p) - mean ent(p), with ent the entropy; BatchBALD picks the batch with
+the most information.
 m members, s joint labellings of the batch so far; likelihood (s, m) = p(labelling | member).
-    I(y_1..b; w) = H(y_1..b) - sum_i E_w H(y_i | w);  one more label y adds H(y | y_1..b) - E_w H(y | w)
+    I(y_1..b; w) = ent(y_1..b) - sum_i E_w ent(y_i | w)
+    one more label y adds ent(y | y_1..b) - E_w ent(y | w)
 The search is greedy and lazy: the gain of an instance can only fall as the batch grows (submodularity), so
 most instances need no second evaluation. Labellings are enumerated while there are at most `n_labellings`,
 then drawn from the members.
@@ -52,7 +54,7 @@ def batchbald(
 
 
 def _alone(members: Members, idx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the BALD score and E_w H(y | w) of each instance alone."""
+    """Return the BALD score and E_w ent(y | w) of each instance alone."""
     own, conditional = [], []
     for _, p in members.chunks(idx):
         inner = entropies(p).mean(axis=0)
@@ -87,7 +89,7 @@ def _best(
 
 
 def _entropy_given(likelihood: np.ndarray, weights: np.ndarray, probs: np.ndarray) -> np.ndarray:
-    """Return H(y | y_1..b) for candidates' probs (m, n, k): -sum_s w_s sum_y p(y | s) log p(y | s)."""
+    """Return ent(y | y_1..b) for candidates' probs (m, n, k): -sum_s w_s sum_y p(y | s) log p(y | s)."""
     m, n, k = probs.shape
     share = likelihood / np.maximum(likelihood.sum(axis=1, keepdims=True), 1e-30)  # p(member | s)
     given = (share @ probs.reshape(m, n * k)).reshape(len(likelihood), n, k)  # p(y | s)

@@ -20,7 +20,10 @@ WEIGHTS = WEIGHTS / math.sqrt(2.0 * math.pi)
 
 
 def information(logits: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Return the mutual information (n, k) of each class's answer and logit: H[E p] - E H[p], in nats."""
+    """Return the mutual information (n, k) of each class's answer and logit, in nats.
+
+    It is ent(E p) - E ent(p), with ent the entropy of an answer.
+    """
     spread = np.sqrt(np.maximum(variances, 0.0))
     mean, apart = np.zeros(logits.shape), np.zeros(logits.shape)
     for node, weight in zip(NODES, WEIGHTS, strict=True):
