@@ -98,7 +98,7 @@ def sentence(made: Mapping[str, Record]) -> str:
     by: dict[str, list[str]] = {}
     for part, one in made.items():
         by.setdefault(f"everylabel {version(one)}", []).append(part)
-    who = [maker if len(by) == 1 else f"{maker} ({', '.join(parts)})" for maker, parts in by.items()]
+    who = [maker if len(by) == 1 else f"{maker} ({' / '.join(parts)})" for maker, parts in by.items()]
     return f"Made by {'; '.join(who)}."
 
 
@@ -113,10 +113,11 @@ def write(
     """Write results as JSON, with the machine and the run they come from, and list them.
 
     `parts` are those that this run has measured, where the others are kept from an earlier run. `cached` are
-    records of parts from a cache (`cache_record`).
+    records of parts from a cache (`cache_record`); without `parts`, of all of them.
     """
     before = {} if parts is None else records(path)
-    made = before | dict.fromkeys([WHOLE] if parts is None else parts, record()) | dict(cached or {})
+    fresh = ([] if cached else [WHOLE]) if parts is None else parts
+    made = before | dict.fromkeys(fresh, record()) | dict(cached or {})
     figures = {name: value for name, value in results.items() if name not in ("made_by", "machine")}
     tables = {name for name, value in figures.items() if isinstance(value, list | dict)}
     if parts is not None and tables and tables <= set(made):
@@ -149,9 +150,12 @@ def _lines(folder: Path) -> Iterator[str]:
         made = records(path)
         if not made:
             raise SystemExit(f"{path.name} has no record of its origin; write it by benchmarks.results.write")
-        alike = len({str(one) for one in made.values()}) == 1
-        for part, one in list(made.items())[: 1 if alike else None]:
-            name = f"[{path.name}]({path.name})" + ("" if alike or part == WHOLE else f", {part}")
+        by: dict[str, list[str]] = {}
+        for part, one in made.items():
+            by.setdefault(json.dumps(one), []).append(part)
+        for text, parts in by.items():
+            one, whole = json.loads(text), len(by) == 1 or parts == [WHOLE]
+            name = f"[{path.name}]({path.name})" + ("" if whole else f", {' / '.join(parts)}")
             load = "" if one["load"] is None else f"{one['load']:g}"
             at = one["commit"] or "unknown"
             yield f"| {name} | {one['version']} | {at} | {one['date']} | {load} | `{one['command']}` |\n"

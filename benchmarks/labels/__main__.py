@@ -1,17 +1,24 @@
-"""Run the missing cells, then write the report: `python -m benchmarks.labels`."""
+"""Run the missing cells, then write the report: `python -m benchmarks.labels`.
+
+The report keeps the stored figures of arms that the cache does not have, with their own record: to measure
+one arm again, run `python -m benchmarks.labels --arms page` with an empty cache.
+"""
 
 import argparse
+import json
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks.labels import fine_tuning, report, trust
 from benchmarks.labels.arms import NO_NAMES, all_arms
-from benchmarks.labels.cells import Cells, Rows
+from benchmarks.labels.cells import Cells, Rows, stored
 from benchmarks.labels.curve import Point
 from benchmarks.labels.figures import Curves
 from benchmarks.labels.plots import plot
 from benchmarks.labels.sets import SETS, has_words, load
-from benchmarks.results import cache_record
+from benchmarks.results import WHOLE, Record, cache_record, records
 
 STEPS = ("curves", "trust", "setfit", "report")
 
@@ -43,9 +50,27 @@ def main() -> None:
     if "setfit" in steps:
         tuned.make(fine_tuning.keys(given.tuned), partial(fine_tuning.compare, folder=given.data))
     if "report" in steps:
-        found = Curves(curves.all())
-        report.write(found, list(trusted.rows.values()), list(tuned.rows.values()), given.out, made)
-        plot(found, given.out / "labels.png")
+        _report(curves, trusted, tuned, made, given.out)
+
+
+def _report(curves: Cells, trusted: Rows, tuned: Rows, made: Record, out: Path) -> None:
+    path, made_by = out / "labels.json", dict[str, Record]()
+    before = json.loads(path.read_text()) if path.exists() else {"curves": [], "trust": [], "fine_tuning": []}
+    records_before = records(path)
+
+    def joined(new: Iterable[Any], old: Iterable[Any], part: Callable[[Any], str]) -> list[Any]:
+        rows = list(new)
+        made_by.update({part(row): made for row in rows})
+        kept = [row for row in old if made_by.get(part(row)) is not made]
+        made_by.update({part(row): records_before.get(part(row)) or records_before[WHOLE] for row in kept})
+        return rows + kept
+
+    cells = joined(curves.all(), stored(before), lambda cell: cell.arm)
+    names = joined(trusted.rows.values(), before["trust"], lambda row: "class names")
+    same = joined(tuned.rows.values(), before["fine_tuning"], lambda row: f"{row['arm']} (SetFit's labels)")
+    found = Curves(sorted(cells))
+    report.write(found, names, same, out, made_by)
+    plot(found, out / "labels.png")
 
 
 def _curves(cells: Cells, given: argparse.Namespace) -> None:

@@ -72,6 +72,17 @@ class Cells:
             file.make([key], row)
 
 
+def stored(found: dict[str, Any]) -> list[Cell]:
+    """Return the curves of a written result (labels.json), which has their points at BUDGETS only."""
+    cells = []
+    for row in found["curves"]:
+        shown = [what for what in ("test", "left", "positives", "f1") if what in row]
+        for at, seed in enumerate(row["seeds"]):
+            points = [{"n": n, **{what: row[what][str(n)][at] for what in shown}} for n in BUDGETS]
+            cells.append(Cell(row["set"], seed, row["arm"], points, row["seconds"]))
+    return cells
+
+
 def _spent() -> float:
     """Return processor seconds of this process and of its children that have ended."""
     child = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,7 +1,7 @@
 """The report: docs/results/labels.json, .md and .png, with each goal, its figure and whether it is met."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import results
 from benchmarks.labels import sets
-from benchmarks.labels.arms import BEFORE, MARGIN, NO_NAMES, OUR_ARMS, OURS, in_order, rivals_of
+from benchmarks.labels.arms import MARGIN, NO_NAMES, OUR_ARMS, OURS, in_order, rivals_of
 from benchmarks.labels.bars import bars, capped, groups
 from benchmarks.labels.curve import BUDGETS
 from benchmarks.labels.figures import Curves, Difference, accuracies, needed, regrets
@@ -65,10 +65,9 @@ def write(
     trusted: list[dict[str, Any]],
     tuned: list[dict[str, Any]],
     out: Path,
-    made: results.Record,
+    records: Mapping[str, results.Record],
 ) -> None:
-    """Write the report of all measured curves."""
-    records = {results.WHOLE: made}
+    """Write the report of all curves; records: of each arm and of the other tables."""
     rivals = rivals_of(curves)
     draws = Counter((row["set"], row["seed"]) for row in trusted)
     trusted = [row for row in trusted if draws[row["set"], row["seed"]] == len(KINDS)]  # whole ones
@@ -151,7 +150,7 @@ def needs(curves: Curves) -> list[str]:
     rows = []
     for name in (name for name in in_order(curves) if ":" not in name):
         shown = []
-        for arm in (OURS, NO_NAMES, BEFORE):
+        for arm in (OURS, NO_NAMES):
             for n in (100, 200):
                 has = arm in curves.arms(name) and curves.seeds(name, arm, MARGIN)
                 count = needed(curves, name, arm, MARGIN, n) if has else None
@@ -160,7 +159,7 @@ def needs(curves: Curves) -> list[str]:
                 )
         seeds = curves.seeds(name, OURS, MARGIN) if OURS in curves.arms(name) else []
         rows.append([name, str(len(seeds)), *shown])
-    head = [f"{arm}, for {n}" for arm in (OURS, NO_NAMES, BEFORE) for n in (100, 200)]
+    head = [f"{arm}, for {n}" for arm in (OURS, NO_NAMES) for n in (100, 200)]
     return _table(["set", "repetitions", *head], rows)
 
 

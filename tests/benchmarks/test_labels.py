@@ -1,5 +1,6 @@
 """Figures of `make bench NAME=labels`: on curves with known figures, and one run of the page's loop."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,15 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from benchmarks.labels.__main__ import main
 from benchmarks.labels.cells import Cell, Cells, Rows
-from benchmarks.labels.curve import measured
+from benchmarks.labels.curve import BUDGETS, measured
 from benchmarks.labels.figures import Curves, difference, needed, regret
 from benchmarks.labels.report import write
 from benchmarks.labels.served import served
 from benchmarks.labels.sets import Data
 from benchmarks.labels.trust import some_of_each
-from benchmarks.results import cache_record
+from benchmarks.results import cache_record, records
 
 
 def cell(arm: str, seed: int, accuracies: dict[int, float]) -> Cell:
@@ -91,6 +93,28 @@ def test_cells_of_all_arms_are_read_back(tmp_path: Path) -> None:
     assert [found[:3] for found in Cells(tmp_path).all()] == sorted(wanted)
 
 
+def test_an_arm_that_is_measured_again_replaces_only_its_own_curves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def report(cache: str, curves: dict[str, float]) -> None:
+        for arm, accuracy in curves.items():
+            points = [{"n": n, "test": accuracy, "left": accuracy} for n in BUDGETS]
+            Cells(tmp_path / cache / "curves").run([("digits", 0, arm)], lambda *_, points=points: points)
+        options = ["--cache", str(tmp_path / cache), "--out", str(tmp_path)]
+        monkeypatch.setattr("sys.argv", ["labels", "report", *options])
+        main()
+
+    old = {"version": "0.1.0", "commit": "1111111", "date": "2026-11-16", "command": "", "load": None}
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "made_by.json").write_text(json.dumps(old))
+    report("old", {"page": 0.5, "margin": 0.6})
+    report("new", {"page": 0.7})
+    made, found = records(tmp_path / "labels.json"), json.loads((tmp_path / "labels.json").read_text())
+    assert {row["arm"]: row["test"]["100"] for row in found["curves"]} == {"margin": [0.6], "page": [0.7]}
+    assert made["margin"]["commit"] == "1111111" != made["page"]["commit"]
+    assert set(made) == {"margin", "page"}
+
+
 def test_a_point_counts_left_test_positives_and_f1() -> None:
     data = Data(
         np.zeros((4, 2)), np.array([1, 0, 1, 0]), np.zeros((4, 2)), np.array([1, 1, 0, 0]), ("no", "yes")
@@ -115,5 +139,5 @@ def test_the_served_loop_learns_and_a_report_is_written_of_it(tmp_path: Path) ->
     assert points[2]["test"] > points[1]["test"] > 0.3
     flat = [{**points[-1], "n": n} for n in (0, 10, 25, 50, 100, 200, 400)]
     cells = [Cell("digits", 0, arm, flat, 1.0) for arm in ("page", "margin")]
-    write(Curves(cells), [], [], tmp_path, cache_record(tmp_path / "cache"))
+    write(Curves(cells), [], [], tmp_path, {"page": cache_record(tmp_path / "cache")})
     assert "| digits | +0.0 (margin, n = 1) |" in (tmp_path / "labels.md").read_text()
