@@ -108,6 +108,7 @@ def test_unfinished_repetition_is_left_out_of_the_summary() -> None:
     rows = [_row("p", 0, "a", 10, 0.5), _row("p", 0, "b", 10, 0.6), _row("p", 1, "a", 10, 0.9)]
     summary = summarise(rows)
     assert summary.strategies == ["b", "a"]
+    assert summary.repetitions == [1]
     np.testing.assert_allclose(summary.areas[:, 0], [0.6, 0.5])
 
 
@@ -122,6 +123,30 @@ def test_critical_difference_is_that_of_demsar() -> None:
     """Demsar (2006), section 3.2.3: five classifiers, 30 datasets: q = 2.728."""
     assert critical_difference(5, 30) == pytest.approx(2.728 * (5 * 6 / (6 * 30)) ** 0.5, abs=1e-3)
     assert critical_difference(4, 14) == pytest.approx(2.569 * (4 * 5 / (6 * 14)) ** 0.5, abs=1e-3)
+
+
+def test_groups_that_do_not_differ_equal_slow_twin() -> None:
+    from everylabel.experiments.reporting.comparison import alike
+
+    rng = np.random.default_rng(0)
+    for critical in (0.0, 0.5, 2.0, 9.0):
+        ranks = np.sort(rng.uniform(1, 8, 8))
+        close = {(i, j) for i in range(8) for j in range(i + 1, 8) if ranks[j] - ranks[i] < critical}
+        inside = {(i, j) for i, j in close if {(i - 1, j), (i, j + 1)} & close}
+        assert set(alike(ranks, critical)) == close - inside
+    assert alike(ranks, float("nan")) == []
+
+
+def test_strategy_without_a_model_chooses_its_batch_at_once(data: Data) -> None:
+    from everylabel.core import fit_map, laplace
+    from everylabel.selection import Pool, select
+
+    labelled = np.arange(20)
+    mean = fit_map(data.x[labelled], data.y[labelled], 10)
+    pool = Pool(data.x, laplace(mean, data.x[labelled]), labelled_idx=labelled, labels=data.y[labelled])
+    chosen = chooser("typiclust")(pool, data, 5, np.random.default_rng(0), pool.free_idx)
+    assert list(chosen) == list(select(pool, "typiclust", 5, np.random.default_rng(0)))
+    assert len(pool.labelled_idx) == 20
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 A repetition starts with b random labels, the same for all strategies. In each cycle a strategy chooses b
 items; then the head is trained exactly on all labels and evaluated on held-out and on unlabelled items.
-A strategy learns each label before it chooses the next item (the paper's Algorithm 1); "margin/batch"
-chooses the b items at once. "skactiveml:Badge", or "skactiveml:UncertaintySampling(method=entropy)" with
-arguments, is a strategy of scikit-activeml.
+A strategy that uses the model learns each label before it chooses the next item (the paper's Algorithm 1);
+the others, and "margin/batch", choose the b items at once. "skactiveml:Badge", or
+"skactiveml:UncertaintySampling(method=entropy)" with arguments, is a strategy of scikit-activeml.
 
 Strategies are compared by the area under the learning curve, divided by its width.
     win rate     share of repetitions in which one area is larger than the other; ties count half
@@ -34,6 +34,7 @@ from everylabel.experiments.reporting.summary import by_repetition, datasets_of
 from everylabel.experiments.results import Measurement, Row
 from everylabel.models.scaling import fit_pool_scaling, suited_precision
 from everylabel.selection import Pool, select
+from everylabel.selection.select import NEED_NO_MODEL
 from everylabel.selection.strategies import get
 
 METRICS = {
@@ -147,11 +148,12 @@ def chooser(strategy: str) -> Choose:
         return _skactiveml(strategy.removeprefix(ELSEWHERE))
     name = strategy.removesuffix(AT_ONCE)
     get(name)
+    at_once = strategy.endswith(AT_ONCE) or name in NEED_NO_MODEL
 
     def choose(
         pool: Pool, data: Data, n: int, rng: np.random.Generator, candidates: np.ndarray
     ) -> np.ndarray:
-        ask = None if strategy.endswith(AT_ONCE) else lambda i: int(data.y[i])
+        ask = None if at_once else lambda i: int(data.y[i])
         return select(pool, name, n, rng, ask, candidates=candidates)
 
     return choose
@@ -235,6 +237,7 @@ class Summary(NamedTuple):
 
     strategies: list[str]
     datasets: list[str]
+    repetitions: list[int]  # that all strategies have finished, of each dataset
     areas: np.ndarray  # (strategies, datasets), means over repetitions
     errors: np.ndarray  # their standard errors
     wins: np.ndarray  # (strategies, strategies), share of repetitions in which the row is ahead of the column
@@ -277,6 +280,7 @@ def summarise(rows: Sequence[Row], metric: str = "accuracy") -> Summary:
     return Summary(
         [names[i] for i in best],
         list(areas),
+        [len(some) for some in areas.values()],
         means.T[best],
         np.array(spread).T[best],
         ahead.mean(axis=0)[np.ix_(best, best)],

@@ -15,7 +15,7 @@ from everylabel.selection.pool.view import LearningPool, best, check_view
 from everylabel.selection.strategies.multi_label import information
 from everylabel.selection.strategies.strategy import Score, Strategy, best_of_few
 
-COLD = ("random", "coreset", "typiclust", "maxherding", "probcover")  # these need no model
+NEED_NO_MODEL = ("random", "coreset", "typiclust", "maxherding", "probcover")
 
 
 def select(
@@ -190,7 +190,7 @@ def _is_ours(strategy: Strategy) -> bool:
 
 def acts_for(strategy: str, pool: PoolView) -> str:
     """Return the strategy that actually picks: Typiclust if the named one needs a model and there is none."""
-    return "typiclust" if strategy not in COLD and knows_nothing(pool) else strategy
+    return "typiclust" if strategy not in NEED_NO_MODEL and knows_nothing(pool) else strategy
 
 
 def looks_at_each(strategy: str, pool: PoolView) -> bool:

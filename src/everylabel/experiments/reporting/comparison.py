@@ -30,20 +30,37 @@ def write_comparison(rows: Sequence[Row], command: str, folder: Path) -> tuple[P
     sections = [
         Section(
             "Ranking",
-            f"By the area under the curve of accuracy; ranks within each {summary.blocks}. The bar is the "
-            "critical difference at 5 % (Nemenyi): ranks that differ by less do not differ significantly.",
-            [_picture("ranks", "mean ranks and critical difference", rank_plot(summary))],
-            [_areas(summary), _wins(summary)],
+            f"By the area under the curve of accuracy; ranks within each {summary.blocks}. Strategies on one "
+            "thick line do not differ significantly: their ranks are closer than the critical difference "
+            "(Nemenyi, 5 %). Regret is how far an area is behind the best one. Complete repetitions: "
+            + ", ".join(f"{name} {n}" for name, n in zip(summary.datasets, summary.repetitions, strict=True))
+            + ".",
+            [
+                _picture("ranks", "mean ranks and critical difference", rank_plot(summary)),
+                _picture(
+                    "wins", "how often the strategy of a row is ahead of that of a column", win_plot(summary)
+                ),
+            ],
+            [_areas(summary)],
         )
     ]
     for metric, title in METRICS.items():
-        figure = panels(in_order, "labels", title, metric=metric, styles=styles)
-        name = metric.replace(" ", "-").lower()
-        note = "Mean over repetitions, with a band of one standard error."
+        name, best = metric.replace(" ", "-").lower(), summary.strategies[0]
+        compared = f"{title}, minus that of {best}"
+        pictures = [
+            _picture(name, title, panels(in_order, "labels", title, metric=metric, styles=styles)),
+            _picture(
+                f"{name}-compared",
+                compared,
+                panels(in_order, "labels", f"minus {best}", metric=metric, relative_to=best, styles=styles),
+            ),
+        ]
+        note = (
+            "Mean over repetitions, with a band of one standard error; then the difference to "
+            f"{best}, paired by repetition."
+        )
         sections.append(
-            Section(
-                f"Learning curves: {metric}", note, [_picture(name, title, figure)], [_ends(in_order, metric)]
-            )
+            Section(f"Learning curves: {metric}", note, pictures, [_ends(in_order, metric, summary.datasets)])
         )
     for section in sections:
         for picture in section.pictures:
@@ -79,22 +96,10 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:.3f}" if np.isnan(error) else f"{value:.3f} ± {error:.3f}"
 
 
-def _wins(summary: Summary) -> Table:
-    """Return how often the strategy of a row is ahead of that of a column."""
-    table = [["ahead of ...", *summary.strategies]]
-    for i, name in enumerate(summary.strategies):
-        cells = ["" if i == j else f"{share:.0%}" for j, share in enumerate(summary.wins[i])]
-        table.append([name, *cells])
-    return table
-
-
-def _ends(rows: Sequence[Row], metric: str) -> Table:
+def _ends(rows: Sequence[Row], metric: str, datasets: Sequence[str]) -> Table:
     """Return the values at the end of the curves."""
     some = [row for row in rows if row.metric == metric]
-    last = {
-        dataset: max(row.x for row in some if row.dataset == dataset)
-        for dataset in dict.fromkeys(r.dataset for r in some)
-    }
+    last = {dataset: max(row.x for row in some if row.dataset == dataset) for dataset in datasets}
     table = [["strategy", *(f"{dataset}, {x:g} labels" for dataset, x in last.items())]]
     for name in dict.fromkeys(row.variant for row in some):
         cells = []
@@ -106,11 +111,13 @@ def _ends(rows: Sequence[Row], metric: str) -> Table:
 
 
 def rank_plot(summary: Summary) -> Figure:
-    """Return mean ranks on an axis, the best on the left, with the critical difference as a bar."""
-    n = len(summary.strategies)
+    """Return mean ranks on an axis, best on top, with a line through strategies that do not differ."""
+    n, groups = len(summary.strategies), alike(summary.ranks, summary.critical)
     figure = Figure(figsize=(8.0, 0.9 + 0.28 * n), layout="constrained")
     axis = figure.subplots()
-    axis.set(xlim=(0.8, n + 0.2), ylim=(n + 0.2, -1.6), xlabel="mean rank (1 is best)", yticks=[])
+    room = 0.25 * len(groups)
+    axis.set(xlim=(0.8 - room, n + 0.2), ylim=(n - 0.5, -0.5), xlabel="mean rank (1 is best)", yticks=[])
+    axis.set_xticks(range(1, n + 1))
     for i, (name, rank) in enumerate(zip(summary.strategies, summary.ranks, strict=True)):
         axis.plot([rank], [i], "o", color=STEPS[1], markersize=5)
         left = rank < (n + 1) / 2
@@ -123,8 +130,34 @@ def rank_plot(summary: Summary) -> Figure:
             ha="left" if left else "right",
             fontsize=9,
         )
-    if not np.isnan(summary.critical):
-        axis.plot([1, min(n, 1 + summary.critical)], [-1, -1], color="black", lw=3, solid_capstyle="butt")
-        axis.annotate("critical difference", (1, -1), xytext=(0, 5), textcoords="offset points", fontsize=8)
+    for i, (first, last) in enumerate(groups):
+        at = 0.75 - 0.25 * i
+        axis.plot([at, at], [first - 0.2, last + 0.2], color="black", lw=3, solid_capstyle="butt")
     axis.spines[["top", "right", "left"]].set_visible(False)
+    return figure
+
+
+def alike(ranks: np.ndarray, critical: float) -> list[tuple[int, int]]:
+    """Return first and last of the largest groups whose sorted ranks differ by less than `critical`."""
+    last = [int(np.searchsorted(ranks, rank + critical)) - 1 for rank in ranks] if critical > 0 else []
+    return [(i, end) for i, end in enumerate(last) if end > i and (i == 0 or end > last[i - 1])]
+
+
+def win_plot(summary: Summary) -> Figure:
+    """Return the share of repetitions in which the strategy of a row is ahead of that of a column."""
+    n = len(summary.strategies)
+    figure = Figure(figsize=(2.4 + 0.62 * n, 1.2 + 0.34 * n), layout="constrained")
+    axis = figure.subplots()
+    axis.imshow(summary.wins, cmap="RdBu", vmin=-0.1, vmax=1.1, aspect="auto")
+    axis.set_xticks(range(n), summary.strategies, rotation=35, ha="left", rotation_mode="anchor", fontsize=9)
+    axis.set_yticks(range(n), summary.strategies, fontsize=9)
+    axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    for i in range(n):
+        for j in range(n):
+            share = summary.wins[i, j]
+            if i != j:
+                light = abs(share - 0.5) > 0.3
+                axis.text(j, i, f"{share:.0%}", ha="center", va="center", fontsize=9,
+                          color="white" if light else "black")  # fmt: skip
+    axis.spines[:].set_visible(False)
     return figure
