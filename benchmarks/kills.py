@@ -1,6 +1,7 @@
 """kill -9 at random moments under load: no acknowledged label is lost or doubled; the log gives the state.
 
     python -m benchmarks.kills [--kills 200] [--stores sqlite postgresql growing learning] [--out FOLDER]
+    python -m benchmarks.kills --kills 5 --stores learning --seed 1 --add --out FOLDER    # in pieces
 
 Four people label digits through the HTTP API of a real server process. Each request has a key and is sent
 until it is answered. The server is killed at random moments and started again on the same store. At the end
@@ -68,6 +69,12 @@ class Outcome(NamedTuple):
     @property
     def fine(self) -> bool:
         return not (self.lost or self.twice or self.other_states) and self.acknowledged > 0
+
+    def plus(self, other: "Outcome") -> "Outcome":
+        """Return the counts of both runs; the time to start is weighted by kills."""
+        counts: list[Any] = [mine + others for mine, others in zip(self, other, strict=True)]
+        seconds = sum(each.kills * each.seconds_to_start for each in (self, other))
+        return Outcome(*counts)._replace(seconds_to_start=seconds / max(1, counts[0]))
 
 
 class Killed:
@@ -368,13 +375,18 @@ def main() -> None:
     parser.add_argument("--stores", nargs="+", default=["sqlite", "postgresql", "growing"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for kills.json")
+    parser.add_argument("--add", action="store_true", help="add to the stored counts of these stores")
     given = parser.parse_args()
     found = {}
+    path = None if given.out is None else given.out / "kills.json"
+    stored = json.loads(path.read_text()) if path is not None and path.exists() else {}
     for kind in given.stores:
         found[kind] = _killed(kind, given.kills, given.seed)
-        if given.out is not None:
-            counted = {name: outcome._asdict() for name, outcome in found.items()}
-            write(given.out / "kills.json", counted)
+        if given.add and kind in stored:
+            found[kind] = found[kind].plus(Outcome(**stored[kind]))
+        if path is not None:
+            stored[kind] = found[kind]._asdict()
+            write(path, stored, parts=list(found))
     columns = ["store", *(name.replace("_", " ") for name in Outcome._fields)]
     rows = [[kind, *(f"{value:.3g}" for value in outcome)] for kind, outcome in found.items()]
     report("kill -9 under load", columns, rows)

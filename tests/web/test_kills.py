@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kills import Growing, Killed, Learning
+from benchmarks.kills import Growing, Killed, Learning, Outcome
 
 
 def test_killed_servers_lose_nothing(where: str, tmp_path: Path) -> None:
@@ -28,3 +28,8 @@ def test_servers_killed_while_the_network_learns_lose_nothing(tmp_path: Path) ->
     found = killed.run(kills=1, seed=1, least=11)
     assert found.fine, found
     assert killed.during == 1
+
+
+def test_runs_in_pieces_add_up() -> None:
+    one, other = Outcome(1, 10, 0, 0, 5, 0, 2.0), Outcome(3, 20, 1, 0, 5, 0, 6.0)
+    assert one.plus(other) == Outcome(4, 30, 1, 0, 10, 0, 5.0)
