@@ -10,6 +10,8 @@ import argparse
 import csv
 import json
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,7 +28,10 @@ from everylabel.models.embedding.hub import located
 from everylabel.models.embedding.texts import DEFAULT
 from everylabel.models.finetuning import Finetuned, finetune
 from everylabel.models.finetuning.encoder import States
+from everylabel.models.finetuning.job import Job, write_job
 from everylabel.models.finetuning.tuning import FOLDS
+from everylabel.models.names import phrase
+from everylabel.projects.network import JOB_MODULE
 
 PAGE = Path("docs/results/network.md")
 LABELS = (64, 128, 256, 512)
@@ -171,6 +176,26 @@ class Serving(Killed):
         return found
 
 
+def attempt(rows: Rows, n: int, encoder: str) -> dict[str, Any]:
+    """Return seconds and peak memory of the process that the page starts for an attempt with n labels."""
+    names = sorted({label for _, label in rows})
+    labels = {str(i): names.index(label) for i, (_, label) in enumerate(rows[:n])}
+    job = Job(encoder, "text", names, labels, [[phrase(name)] for name in names], {})
+    with tempfile.TemporaryDirectory() as folder:
+        write_job(Path(folder), job, [text for text, _ in rows])
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", JOB_MODULE, folder], check=True, stdout=subprocess.DEVNULL)
+        seconds = time.perf_counter() - began
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "items": len(rows),
+        "labels": n,
+        "seconds": seconds,
+        "cpu_seconds": used.ru_utime + used.ru_stime,
+        "megabytes": used.ru_maxrss / 1000,
+    }
+
+
 def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the means over seeds of each set and number of labels."""
     rows = []
@@ -271,10 +296,15 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=1000)
     parser.add_argument("--cache", type=Path, default=Path("build/network.jsonl"))
     parser.add_argument("--serving", action="store_true", help="label to next beside an attempt, on TREC-6")
+    parser.add_argument("--attempt", action="store_true", help="cost of an attempt's process, on TREC-6")
     parser.add_argument("--out", type=Path, default=PAGE.with_suffix(".json"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     encoder = located(options.encoder, "--encoder FOLDER", False).name
+    if options.attempt:
+        texts = read(options.data, "trec6")[0][: options.pool]
+        print(json.dumps(attempt(texts, SHOWN, encoder), indent=1))
+        return
     if options.serving:
         with tempfile.TemporaryDirectory() as folder:
             texts = read(options.data, "trec6")[0][: options.pool]
