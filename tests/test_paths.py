@@ -13,8 +13,8 @@ from tests.golden.looks import answers
 from tests.golden.opened import copied, opened
 from tests.tracing import traced
 
-CLICK = 40
-SECOND_START = 57
+CLICK = 38
+SECOND_START = 52
 
 
 def test_click_and_second_start_run_through_few_files(

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import everylabel as el
-from everylabel.core import descent, newton
+from everylabel.core import newton
 from everylabel.core.likelihoods import LIKELIHOODS
 from tests.conftest import design
 from tests.core import dense
@@ -39,7 +39,7 @@ def test_a_direction_is_that_of_the_dense_formula() -> None:
         left = np.eye(8) - np.outer(s, y) / curved
         inverse = left @ inverse @ left.T + np.outer(s, s) / curved
     gradient = rng.normal(size=8)
-    close(descent._direction(gradient, pairs), -inverse @ gradient, rtol=1e-8)
+    close(newton._direction(gradient, pairs), -inverse @ gradient, rtol=1e-8)
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -47,7 +47,7 @@ def test_steps_end_near_the_minimum(k: int) -> None:
     problem = objective(k=k)
     start, gradient = from_zero(problem)
     target = 1e-5 * float(np.linalg.norm(gradient))
-    end = descent.descend(problem, start, gradient, target)
+    end = newton.descend(problem, start, gradient, target)
     assert end.mean.dtype == end.logits.dtype == np.float64
     close(end.logits, problem.features @ end.mean)
     assert np.linalg.norm(problem.gradient(end.mean, end.net_probs)) <= 1.5 * target
@@ -56,16 +56,16 @@ def test_steps_end_near_the_minimum(k: int) -> None:
 def test_few_steps_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = objective()
     start, gradient = from_zero(problem)
-    monkeypatch.setattr(descent, "MAX_STEPS", 14)  # what they are: with a wrong formula there are more
-    end = descent.descend(problem, start, gradient, 0.0)
+    monkeypatch.setattr(newton, "MAX_STEPS", 14)  # what they are: with a wrong formula there are more
+    end = newton.descend(problem, start, gradient, 0.0)
     assert np.linalg.norm(problem.gradient(end.mean, end.net_probs)) < 1e-3 * np.linalg.norm(gradient)
 
 
 def test_the_first_step_is_as_long_as_the_curvature_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = objective(scale=0.1)
     start, gradient = from_zero(problem)
-    monkeypatch.setattr(descent, "MAX_STEPS", 1)
-    end = descent.descend(problem, start, gradient, 0.0)
+    monkeypatch.setattr(newton, "MAX_STEPS", 1)
+    end = newton.descend(problem, start, gradient, 0.0)
     bent = problem.features.T @ problem.curvature_times(start.probs, problem.features @ gradient)
     curvature = np.sum(gradient * (bent + 0.7 * gradient))
     close(end.mean, -np.sum(gradient * gradient) / curvature * gradient, rtol=1e-4)
@@ -75,7 +75,7 @@ def test_the_first_step_is_as_long_as_the_curvature_has_it(monkeypatch: pytest.M
 def test_values_beyond_single_precision_stay_double(scale: float) -> None:
     problem = objective(scale)
     start, gradient = from_zero(problem)
-    assert descent.descend(problem, start, gradient, 0.0) is start
+    assert newton.descend(problem, start, gradient, 0.0) is start
 
 
 @pytest.mark.parametrize("n", [5, 50])  # fewer and more points than features

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from everylabel.labelling import presence as module
-from everylabel.labelling.presence import Presence, Tab
+from everylabel.labelling import views as module
 from everylabel.labelling.service import Service
+from everylabel.labelling.views import Presence, Tab
 from tests.labelling.desks import label, service
 
 
@@ -156,7 +156,7 @@ def test_only_person_continues_while_asked_for_a_name(tmp_path: Path) -> None:
 def test_number_of_remembered_tabs_and_people_is_limited(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         presence = made.views.presence
-        for i in range(module.MOST + 1):
+        for i in range(module.MOST_TABS + 1):
             come(presence, f"p{i}", f"b{i}")
         made.next("p0").result()
         made.next("p1").result()

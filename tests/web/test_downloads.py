@@ -16,8 +16,8 @@ import pytest
 from fastapi import FastAPI
 
 from everylabel.web import downloads
+from everylabel.web.access import answer_errors
 from everylabel.web.downloads import File, Turns, spool
-from everylabel.web.errors import answer_errors
 from everylabel.web.routes import reading as routes
 from everylabel.web.server import server_config
 from tests.web.servers import served

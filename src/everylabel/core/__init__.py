@@ -2,11 +2,10 @@
 
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import load, save
-from everylabel.core.laplace_fit import laplace
 from everylabel.core.posterior import Posterior
 from everylabel.core.predict import logit_variance, logits, predict_proba
 from everylabel.core.revise import add_class, condition, forget
-from everylabel.core.training import fit_map
+from everylabel.core.training import fit_map, laplace
 from everylabel.core.updates import update
 from everylabel.core.updates.monte_carlo import Samples, mix, reweight, sample
 

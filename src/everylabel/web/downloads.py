@@ -32,7 +32,7 @@ from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
 from everylabel.projects.project import Project
 from everylabel.selection.pool.features import Scaled
-from everylabel.web.errors import AGAIN
+from everylabel.web.access import AGAIN
 from everylabel.web.item_view import Shown
 
 BY_PEOPLE = ("labels", "answers", "test")  # exports that need labelled items only

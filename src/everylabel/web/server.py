@@ -30,10 +30,18 @@ from everylabel.projects.log import class_names_of, open_log
 from everylabel.projects.network import opened_desk
 from everylabel.projects.options import LabelOptions, check_port
 from everylabel.projects.project import Project
-from everylabel.web.access import LINK, Access, Compressed, Stopping, Tokens, is_local, tokens_of
+from everylabel.web.access import (
+    LINK,
+    Access,
+    Compressed,
+    Stopping,
+    Tokens,
+    answer_errors,
+    is_local,
+    tokens_of,
+)
 from everylabel.web.arrivals import Arrivals, Progress
 from everylabel.web.downloads import Downloads
-from everylabel.web.errors import answer_errors
 from everylabel.web.item_view import Guidelines, Shown, allowed_images, check_fields
 from everylabel.web.routes.answers import answers, classes, finishing, people, sending
 from everylabel.web.routes.reading import downloads, queues, reading

@@ -331,7 +331,7 @@ def teaching_names(
 
     trusted : use them without the test, which an encoder trained on these labels would always pass
     """
-    if scaling is None:
+    if scaling is None or not vectors:
         return None
     width = len(scaling.center)
     rows = name_rows({c: some for c, some in vectors.items() if some.shape[1] == width}, scaling)

@@ -20,14 +20,13 @@ from pydantic import (
 
 from everylabel.data.items import LONGEST_ID, Sent
 from everylabel.labelling.auto_label import Finishing
-from everylabel.labelling.presence import Presence, Tab
 from everylabel.labelling.service import Said, Service, label_many, suggest
 from everylabel.labelling.state.types import most_probable
-from everylabel.labelling.views import Views
+from everylabel.labelling.views import Presence, Tab, Views
 from everylabel.projects.log import IMPORTER
 from everylabel.projects.options import LONGEST_PERSON, MOST_CHECKS
+from everylabel.web.access import problems
 from everylabel.web.arrivals import Arrivals
-from everylabel.web.errors import problems
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
 Name = Annotated[str, StringConstraints(max_length=1000)]

@@ -32,9 +32,8 @@ from everylabel.labelling.queues import (
 )
 from everylabel.labelling.state.types import Refused, absent_in_reply, in_reply
 from everylabel.labelling.views import Views
-from everylabel.web.access import LOOKS
+from everylabel.web.access import LOOKS, problems
 from everylabel.web.downloads import Downloads, File, Turns
-from everylabel.web.errors import problems
 from everylabel.web.item_view import Shown
 from everylabel.web.routes.answers import Anybody, Id, Person, ShownBody
 
