@@ -63,7 +63,7 @@ class Running:
 
     def told(self) -> int:
         """Return the number of events in the log that came from Label Studio."""
-        of = events.Answered | events.Undo | events.Left | events.Sent
+        of = events.Answered | events.Undo | events.Missing | events.Sent
         self.project.service.desk.read(lambda: None).result()
         return sum(isinstance(event.body, of) for event in self.project.service.desk.log.read())
 

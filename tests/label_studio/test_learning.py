@@ -228,7 +228,7 @@ def test_tasks_join_and_leave_the_pool(studio: LabelStudio, backend: Running) ->
     studio.delete_tasks(new[0], first(studio, 1)[0])
     backend.project.reconciler.look()
     assert backend.labels() == {}
-    assert len(backend.project.service.state.left) == 2
+    assert len(backend.project.service.state.missing) == 2
     views = backend.project.service.views
     assert views.figures("me")["items"] == 59
     left = views.predictions(None, 0, 100)["ids"]

@@ -47,7 +47,7 @@ def state(made: Running) -> tuple[dict[str, str], set[str], set[str], int]:
     state = made.project.service.state
     labels = made.labels()
     names = state.ids
-    return labels, {names[i] for i in state.skipped}, {names[i] for i in state.left}, state.n_answers
+    return labels, {names[i] for i in state.skipped}, {names[i] for i in state.missing}, state.n_answers
 
 
 def equal_models(one: Running, other: Running) -> None:
@@ -143,10 +143,10 @@ def test_returning_label_is_learned_again(studio: LabelStudio, tmp_path: Path) -
         number = studio.annotate(task, "fruit")
         stored, kept = studio.annotations.pop(number), studio.tasks.pop(task)
         made.project.reconciler.look()
-        assert (made.labels(), len(made.project.service.state.left)) == ({}, 1)
+        assert (made.labels(), len(made.project.service.state.missing)) == ({}, 1)
         studio.annotations[number], studio.tasks[task] = stored, kept
         made.project.reconciler.look()
-        assert (made.labels(), len(made.project.service.state.left)) == ({str(task): "fruit"}, 0)
+        assert (made.labels(), len(made.project.service.state.missing)) == ({str(task): "fruit"}, 0)
 
 
 def test_label_studio_can_be_unreachable_for_a_while(studio: LabelStudio, tmp_path: Path) -> None:

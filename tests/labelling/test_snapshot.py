@@ -76,7 +76,7 @@ def random_log(seed: int, n: int = 300) -> list[Event]:
             events.AutoLabel(item, number, 0.75, audit=flag),
             events.AutoLabel(item),
             events.HeldOut(item),
-            events.Left(item, back=flag),
+            events.Missing(item, back=flag),
             events.Wish(number, 3),
             events.Settings(annotators_per_item=1 + number),
             events.ClassChanged(number, name=f"name {i}", description="some", key="k", colour="#000000"),

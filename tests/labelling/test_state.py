@@ -213,7 +213,7 @@ def _anything(made: State, rng: np.random.Generator) -> tuple[str, Body]:
     may += [
         events.AutoLabel(item, number, audit=check),
         events.AutoLabel(item),
-        events.Left(item, back=check),
+        events.Missing(item, back=check),
     ]
     may += [] if last is None else [events.Undo(last.seq), events.Undo(last.seq)]
     return person, may[int(rng.integers(len(may)))]
@@ -228,7 +228,7 @@ def test_first_answers_are_kept_up_to_date(seed: int) -> None:
         assert made.first == {i: next(e.seq for e in some if made.stands(e)) for i, some in own.items()}
 
 
-def test_answers_to_other_content_are_set_aside_until_confirmed_or_given_again() -> None:
+def test_answers_to_other_content_do_not_count_until_confirmed_or_given_again() -> None:
     made = state(
         ("me", label(0, 2)),
         ("anna", label(0, 2)),
@@ -237,15 +237,15 @@ def test_answers_to_other_content_are_set_aside_until_confirmed_or_given_again()
     )
     assert took(made, ("", events.ContentChanged(IDS[0]))) == 0
     assert took(made, ("", events.ContentChanged(IDS[1]))) == 1
-    assert (dict(made.labels), made.set_aside(), made.checks) == ({2: 0}, [0, 1], {})
+    assert (dict(made.labels), made.withdrawn_items(), made.checks) == ({2: 0}, [0, 1], {})
     assert (made.place(0), made.n_answers, made.by_class[2]) == (Place(Where.FREE), 1, 0)
     took(made, ("", events.ContentChanged(IDS[0], confirmed=True)))
-    assert (dict(made.labels), made.set_aside()) == ({0: 2, 2: 0}, [1])
+    assert (dict(made.labels), made.withdrawn_items()) == ({0: 2, 2: 0}, [1])
     assert [answer.person for answer in made.answers[0]] == ["me", "anna"]
     took(made, ("anna", label(1, 2)))
-    assert (made.labels[1], made.set_aside()) == (2, [])
+    assert (made.labels[1], made.withdrawn_items()) == (2, [])
     took(made, ("anna", events.Undo(made.seq)))
-    assert made.set_aside() == [1]  # what was said of the old content does not come back with it
+    assert made.withdrawn_items() == [1]  # what was said of the old content does not come back with it
     assert 1 not in made.labels
 
 
@@ -317,13 +317,13 @@ def test_an_item_that_left_is_neither_asked_nor_learned_from() -> None:
         ("me", events.Out(IDS[2], "check")),
         ("", events.HeldOut(IDS[3])),
     )
-    took(made, *(("", events.Left(IDS[i])) for i in range(4)))
+    took(made, *(("", events.Missing(IDS[i])) for i in range(4)))
     assert [made.place(i) for i in range(5)] == [*[Place(Where.EXCLUDED)] * 4, Place(Where.FREE)]
     assert (dict(made.labels), dict(made.answers), made.n_answers, made.by_class[2]) == ({}, {}, 0, 0)
     assert (made.skipped, made.leases, made.holder, made.checked) == ({}, {}, {}, {})
     took(made, ("me", label(0, 1)))  # somebody had it on the screen
     assert made.labels == {}
-    took(made, *(("", events.Left(IDS[i], back=True)) for i in range(4)))
+    took(made, *(("", events.Missing(IDS[i], back=True)) for i in range(4)))
     assert made.labels == {0: 1}
     assert made.place(1) == Place(Where.FREE)
     took(made, ("me", events.Undo(10)))

@@ -180,7 +180,7 @@ def test_labels_stay_with_their_rows(
 
 
 @pytest.mark.parametrize("ids", [True, False])
-def test_labels_of_changed_rows_are_set_aside_until_they_are_confirmed(tmp_path: Path, ids: bool) -> None:
+def test_labels_of_changed_rows_do_not_count_until_they_are_confirmed(tmp_path: Path, ids: bool) -> None:
     rows = [row(i) for i in range(12)]
     source = write(tmp_path / "x.csv", rows, ids)
     names = [each["id"] if ids else str(i) for i, each in enumerate(rows)]

@@ -59,10 +59,10 @@ def test_each_step_equals_the_core_function() -> None:
     assert NewClasses(2, None).after(post).n_classes == 5
 
 
-def test_places_have_numbers_and_words() -> None:
-    assert [(int(where), where.words) for where in Where] == [
-        (0, "free"),
-        (1, "labelled"),
-        (2, "leased"),
-        (3, "set aside"),
+def test_places_keep_their_numbers() -> None:
+    assert [(int(where), where.name) for where in Where] == [
+        (0, "FREE"),
+        (1, "LABELLED"),
+        (2, "LEASED"),
+        (3, "EXCLUDED"),
     ]

@@ -221,7 +221,7 @@ def test_threads_share_all_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_repr_counts() -> None:
     pool, *_ = problem()
     pool.condition(int(pool.free_idx[0]))
-    assert repr(pool).startswith("Pool(free=51, labelled=8, leased=1, set aside=0, Posterior(")
+    assert repr(pool).startswith("Pool(free=51, labelled=8, leased=1, excluded=0, Posterior(")
     assert len(pool) == 60
 
 
@@ -320,12 +320,12 @@ def test_variances_follow_labels_taken_back_and_leases_made_together(options: di
     check_cache(pool)
 
 
-def test_an_instance_set_aside_is_not_chosen_until_it_is_brought_back() -> None:
+def test_an_excluded_instance_is_not_chosen_until_it_is_brought_back() -> None:
     pool = problem().pool
     i = int(pool.free_idx[0])
     pool.set_aside(i)
     assert i not in pool.free_idx
-    with pytest.raises(el.EverylabelError, match=f"{i}, which is set aside; expected one that is free"):
+    with pytest.raises(el.EverylabelError, match=f"{i}, which is excluded; expected one that is free"):
         pool.set_aside(i)
     pool.bring_back(i)
     assert i in pool.free_idx
@@ -510,11 +510,11 @@ def test_select_asks_for_no_label_that_cannot_be_learned() -> None:
                 )
 
 
-def test_an_instance_set_aside_is_not_labelled_by_accident() -> None:
+def test_an_excluded_instance_is_not_labelled_by_accident() -> None:
     pool = problem().pool
     i = int(pool.free_idx[0])
     pool.set_aside(i)
-    with pytest.raises(el.EverylabelError, match=rf"{i}, which is set aside; call bring_back\({i}\) first"):
+    with pytest.raises(el.EverylabelError, match=rf"{i}, which is excluded; call bring_back\({i}\) first"):
         pool.add(i, 1)
     assert pool.where(i) is Where.EXCLUDED
     pool.put(i, Where.LABELLED, 1)  # on purpose

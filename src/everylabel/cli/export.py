@@ -100,9 +100,9 @@ def export(
                 project, prepared, label_set, what, chosen, beside, QueueTarget(class_, item)
             )
         write_atomically(out, lambda file: file.writelines(written.pieces), follow=True)
-    if label_set.aside:
-        names = listed([project.known_as(i) for i in label_set.aside])
-        many = counted(len(label_set.aside), "label is", "labels are")
+    if label_set.withdrawn:
+        names = listed([project.known_as(i) for i in label_set.withdrawn])
+        many = counted(len(label_set.withdrawn), "label is", "labels are")
         note(f"{many} left out: the content of their items has changed since ({names})")
     if label_set.none and what in ("labels", "predictions", "all"):
         many = counted(len(label_set.none), "item is", "items are")

@@ -173,7 +173,7 @@ class Change:
             advice = "If the rows got new ids, pass --id-column none to recognise rows by their content; or"
         then = ["labels of missing rows are kept and not used"] if self.gone else []
         if self.changed:
-            then.append("labels of changed rows are set aside, and the page asks for them again")
+            then.append("labels of changed rows do not count, and the page asks for them again")
             then.append("--confirm-labels instead keeps these labels valid")
         text = f"source {source!r} has changed since it was labelled ({self}). {advice} continue with"
         raise ChangedSource(f"{text} {command}: {'; '.join(then)}", command)

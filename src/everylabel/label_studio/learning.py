@@ -80,7 +80,7 @@ class Learning:
         def remove() -> int:
             gone = [name for name in names if self._in_pool(name)]
             for name in gone:
-                self.desk.emit("", events.Left(name))
+                self.desk.emit("", events.Missing(name))
             return len(gone)
 
         return self._submit(remove)
@@ -89,9 +89,9 @@ class Learning:
         """Bring tasks back into the pool; return how many had left it."""
 
         def bring_back() -> int:
-            back = [name for item in self.state.left if (name := self.state.ids[item]) in names]
+            back = [name for item in self.state.missing if (name := self.state.ids[item]) in names]
             for name in back:
-                self.desk.emit("", events.Left(name, back=True))
+                self.desk.emit("", events.Missing(name, back=True))
             return len(back)
 
         return self._submit(bring_back)
@@ -210,7 +210,7 @@ class Learning:
 
     def _in_pool(self, name: str) -> bool:
         item = self.state.position.get(name)
-        return item is not None and item not in self.state.left
+        return item is not None and item not in self.state.missing
 
     def _is_news(self, annotation: Annotation) -> bool:
         """Return whether an annotation differs from the log."""

@@ -129,7 +129,7 @@ class Predictions:
 
 def version_of(state: State) -> str:
     """Return the version of a model: the number of its labels, and a digest of labels, classes and pool."""
-    known = sorted(state.labels.items()), state.book.order, len(state.ids), len(state.left)
+    known = sorted(state.labels.items()), state.book.order, len(state.ids), len(state.missing)
     digest = hashlib.sha256(repr(known).encode()).hexdigest()[:8]
     n = len(state.labels)
     return f"{n} label{'' if n == 1 else 's'} {digest}"

@@ -158,7 +158,7 @@ class Outbox(Worker):
         answers = [
             entry
             for entry in standing.values()
-            if entry.seq not in sent and entry.item not in state.left and entry.seq not in self._refused
+            if entry.seq not in sent and entry.item not in state.missing and entry.seq not in self._refused
             if self._is_whole(entry)
         ]
         return Waiting(answers, [number for number, seq in ours.items() if seq not in stay])

@@ -57,7 +57,7 @@ def left_over(state: State, person: str) -> int | None:
 
 def _changed(state: State, person: str) -> int | None:
     """Return an item whose content changed since it was answered."""
-    return next((item for item in state.set_aside() if can_have(state, item, person)), None)
+    return next((item for item in state.withdrawn_items() if can_have(state, item, person)), None)
 
 
 def _second(state: State, person: str) -> int | None:
@@ -91,7 +91,7 @@ def _labels_test_set(state: State, person: str) -> bool:
 def can_have(state: State, item: int, person: str) -> bool:
     """Return whether a person can get an item: it is in the source, not leased, and new to them."""
     answered = state.answer_of(item, person) is not None
-    return not (answered or item in state.left or item in state.holder or state.was_skipped(item, person))
+    return not (answered or item in state.missing or item in state.holder or state.was_skipped(item, person))
 
 
 def _requested_check(state: State, learner: Learner, rng: np.random.Generator) -> Due | None:

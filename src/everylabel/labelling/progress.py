@@ -136,7 +136,7 @@ def summary(
     tested: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the figures beside the page that are the same for everybody, without the curve."""
-    there, by_model = len(state.ids) - len(state.left), state.labelled_by_model()
+    there, by_model = len(state.ids) - len(state.missing), state.labelled_by_model()
     return {
         "version": state.seq,
         "items": there,

@@ -103,7 +103,7 @@ class Views:
                 title, _, rest = text.partition(": ")
                 titles.append({"name": name, "title": title, "sentence": rest[0].upper() + rest[1:]})
             return {
-                "items": len(self.state.ids) - len(self.state.left),
+                "items": len(self.state.ids) - len(self.state.missing),
                 "classes": progress.classes(self.state),
                 "settings": dict(self.state.settings),
                 "multi_label": self.state.multi_label,
@@ -233,7 +233,7 @@ class Views:
         def look() -> tuple[np.ndarray, Learner, Reply]:
             learner, book, columns = self.desk.learner, self.state.book, self.state.columns
             pool, place = learner.pool, {number: j for j, number in enumerate(columns)}
-            others = np.array([*self.state.test_labels, *self.state.left], np.int64)
+            others = np.array([*self.state.test_labels, *self.state.missing], np.int64)
             left = all_but(len(pool), np.union1d(pool.placed(Where.LABELLED), others))
             begin = offset + (0 if after is None else int(np.searchsorted(left, after, side="right")))
             some = left[begin : begin + max(1, min(limit, MOST_NUMBERS // max(1, pool.n_classes)))]
@@ -534,7 +534,7 @@ class Views:
 
     def _hidden(self) -> frozenset[int]:
         """Return items with hidden guesses: leased checks, the test set and items gone from the source."""
-        return frozenset({*self._checks(), *self.state.test, *self.state.left})
+        return frozenset({*self._checks(), *self.state.test, *self.state.missing})
 
     def _probabilities(self, i: int, person: str | None = None) -> list[float] | None:
         """Return probabilities by class number; 0 for classes that people (or one person) ruled out."""

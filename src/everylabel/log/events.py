@@ -180,7 +180,7 @@ class Skip(Answer, frozen=True, tag="skip"):
 
 
 class ContentChanged(_OfItem, frozen=True, tag="changed"):
-    """The item's content has changed: earlier answers are set aside until they are confirmed."""
+    """The item's content has changed: earlier answers do not count until they are confirmed."""
 
     confirmed: bool = False  # the earlier answers fit the new content
 
@@ -218,7 +218,7 @@ class HeldOut(_OfItem, frozen=True, tag="held_out"):
     """The item is in the test set: the model never learns from it."""
 
 
-class Left(_OfItem, frozen=True, tag="left"):
+class Missing(_OfItem, frozen=True, tag="left"):
     """The item is gone from its source: it is neither asked nor learned from until it is back."""
 
     back: bool = False
@@ -296,7 +296,7 @@ class Retired(_Kind, frozen=True, tag="retired"):
 
 OfClasses = NewClass | ClassChanged | Arrange | Remove | Restore
 Answered = Label | MultiLabel | NoneOfThese | CannotTell | Skip | Not  # all subclasses of `Answer`
-OfItem = Out | Release | HeldOut | AutoLabel | ContentChanged | Left | Answered
+OfItem = Out | Release | HeldOut | AutoLabel | ContentChanged | Missing | Answered
 OfModel = Assessed | Generation
 Body = (
     Project

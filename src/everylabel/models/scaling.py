@@ -19,7 +19,7 @@ NORM = 10.0  # root mean square norm; on six datasets of features within 1% of t
 POOL_NORM = 5.0  # root mean square norm of features scaled by a pool, for the prior of `suited_precision`
 POWER = 0.5
 RIDGE = 1e-3  # share of the largest variance, added so that directions without variance count a little
-TWINS = 0.05  # spread relative to size below which instances count as near copies (twins),
+NEARLY_EQUAL = 0.05  # spread relative to size below which instances count as nearly equal,
 ENOUGH = 10  # unless a pool or several classes have this many (years, say, are far from zero)
 ROUNDING = 1e-4  # and their spread exceeds rounding
 WIDE, ROWS = 1024, 1000  # above WIDE features, ROWS instances determine the directions
@@ -49,13 +49,13 @@ class Scaling(NamedTuple):
 
 
 def fit_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling:
-    """Return the scaling of labelled instances; near copies, whose spread is unknown, are not shifted."""
+    """Return the scaling of labelled instances; nearly equal ones are not shifted."""
     found = scaling_if_spread(X, weights, several)
     return unshifted(X, weights) if found is None else found
 
 
 def scaling_if_spread(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling | None:
-    """Return the scaling of labelled instances; None for near copies (or a single one), which have no spread.
+    """Return the scaling of labelled instances; None for one, or nearly equal ones, without spread.
 
     several : the instances are of several classes, so they are not copies of one
     """
@@ -67,14 +67,14 @@ def scaling_if_spread(X: np.ndarray, weights: np.ndarray, several: bool = False)
 
 
 def unshifted(X: np.ndarray, weights: np.ndarray) -> Scaling:
-    """Return the scaling of near copies: by their size alone."""
+    """Return the scaling of nearly equal instances: by their size alone."""
     total = np.sum(weights)
     size = float(np.sqrt(weights @ np.sum(X**2, axis=1) / total)) if total > 0 else 0.0
     return Scaling(np.zeros(X.shape[1]), NORM / size if size > 0 else 1.0)
 
 
 def fit_pool_scaling(pool: np.ndarray) -> Scaling:
-    """Return the scaling of an unlabelled pool; near copies are neither shifted nor rotated.
+    """Return the scaling of an unlabelled pool; nearly equal instances are neither shifted nor rotated.
 
     With more than WIDE features, ROWS instances spread evenly over the pool determine it, since it is
     computed at every start: on one core, 10,240 x 2,048 features take 0.7 s (3.5 s with 2,000 rows, 7.7 s
@@ -100,7 +100,7 @@ def fit_pool_scaling(pool: np.ndarray) -> Scaling:
 
 def _is_spread(spread: float, size: float, n: float, several: bool) -> bool:
     """Return whether instances of total weight n are spread out enough to determine center and scale."""
-    return spread > (ROUNDING if several and n >= ENOUGH else TWINS) * size
+    return spread > (ROUNDING if several and n >= ENOUGH else NEARLY_EQUAL) * size
 
 
 def _directions(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

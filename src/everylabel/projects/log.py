@@ -204,7 +204,7 @@ def bring_up_to_date(
 
     `source` holds the labels that came with the items, `labels` those from files. `project` is the project's
     id, recorded in the first event: see `store_name`. Labels of items with changed content (`changed`) are
-    set aside, or all restored by `confirm`; `known_as` names an item for people. The items of `features` join
+    withdrawn, or all restored by `confirm`; `known_as` names an item for people. The items of `features` join
     the pool; features that differ from before are refused unless `new_features`. `test` holds the ids of test
     items, or their number to draw at random. `proposed` holds suggestions, read from `suggestion_columns` if
     they came with the source. With `review`, now or earlier, the labels of `source` (in `label_column`) are
@@ -232,7 +232,7 @@ def bring_up_to_date(
         writer.emit("", events.Settings(strategy=DEFAULT))
         note(f"{reason}: {DEFAULT!r} chooses from now on")
     _define_classes(writer, classes, descriptions, class_keys, note)
-    _set_aside(writer, () if confirm else changed, confirm)
+    _withdraw(writer, () if confirm else changed, confirm)
     proposed = list(proposed)
     if state.multi_label and (review or proposed):
         raise EverylabelError(
@@ -260,11 +260,11 @@ def bring_up_to_date(
         except EverylabelError as error:
             note(f"class names do not teach the model: {error}")
     store.append(writer.fresh)
-    left = [known_as(ids.position[state.ids[item]]) for item in state.set_aside()]
+    left = [known_as(ids.position[state.ids[item]]) for item in state.withdrawn_items()]
     if left:
         note(
             f"{counted(len(left), 'item has', 'items have')} other content than when labelled: "
-            f"{listed(left)}; their labels are set aside until somebody answers again, or "
+            f"{listed(left)}; their labels do not count until somebody answers again, or "
             "--confirm-labels keeps them"
         )
     return state, imported
@@ -316,13 +316,13 @@ def _define_classes(
             writer.emit("", events.ClassChanged(number, key=key))
 
 
-def _set_aside(writer: _Writer, changed: Sequence[str], confirm: bool) -> None:
-    """Set the answers to changed items aside, or confirm all answers that are set aside."""
+def _withdraw(writer: _Writer, changed: Sequence[str], confirm: bool) -> None:
+    """Withdraw the answers to changed items, or confirm all withdrawn answers."""
     state = writer.state
     for key in changed:
         if state.position.get(key) in state.answers:
             writer.emit("", events.ContentChanged(key))
-    for item in state.set_aside() if confirm else ():
+    for item in state.withdrawn_items() if confirm else ():
         writer.emit("", events.ContentChanged(state.ids[item], confirmed=True))
 
 
@@ -467,7 +467,7 @@ def read_labels(
         change = Change(keys=project.ids) if known is None else compare(known, project)
         ids = change.keys
         state = read_events(log, ids)
-    _set_aside(_Writer(state), change.changed_keys, confirm=False)  # in memory only
+    _withdraw(_Writer(state), change.changed_keys, confirm=False)  # in memory only
     if trust_names is not None:
         state.settings["names"] = trust_names
     names = ClassNames() if names is None else names

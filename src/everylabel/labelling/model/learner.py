@@ -37,7 +37,7 @@ from everylabel.selection.select import knows_nothing, looks_at_each
 
 SAMPLED = 1000  # items on which the expected accuracy of the whole pool is estimated
 COLD_CANDIDATES = 2000  # candidates of the first picks, before any label
-COPIES = 0.95  # cosine similarity above which two items are near copies
+TOO_SIMILAR = 0.95  # cosine similarity from which two items are not leased at the same time
 TRIED, FEWEST_TRIED = 300, 60  # candidates if one person labels, and the minimum if many do
 EVALUATED, FEWEST_EVALUATED = 1000, 250  # items that a choice is evaluated on, for one person and for many
 QUESTION_CANDIDATES = 2000  # items that a yes / no question is chosen from
@@ -259,7 +259,7 @@ class Learner:
         return float(2.0 * probs[said].sum() / max(said.sum() + probs.sum(), 1e-12))
 
     def pick(self, strategy: str, n: int, rng: np.random.Generator, among: int = 1) -> list[int]:
-        """Return n free items that are not near copies of each other or of leased items.
+        """Return n free items that are not too similar to each other or to leased items.
 
         among : number of people who label; with more people, fewer candidates are tried
         """
@@ -305,14 +305,14 @@ class Learner:
         return (int(rng.choice(predicted)) if len(predicted) else None), len(predicted) / len(some)
 
     def _apart(self, picked: Sequence[int], leased: Sequence[int], n: int) -> list[int]:
-        """Return n of the picked items, those first that are no near copies of leased or earlier ones."""
+        """Return n of the picked items, those first that are not too similar to leased or earlier ones."""
         if n == len(picked) and not leased:
             return list(picked)
         rows = self.pool.features[[*leased, *picked]].astype(np.float64)
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         chosen = list(range(len(leased)))
         for at in range(len(leased), len(rows)):
-            if len(chosen) < len(leased) + n and (rows[chosen] @ rows[at]).max(initial=-1.0) < COPIES:
+            if len(chosen) < len(leased) + n and (rows[chosen] @ rows[at]).max(initial=-1.0) < TOO_SIMILAR:
                 chosen.append(at)
         rest = [at for at in range(len(leased), len(rows)) if at not in chosen]
         best = [*chosen[len(leased) :], *rest][:n]

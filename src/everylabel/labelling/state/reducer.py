@@ -280,9 +280,9 @@ def _(body: events.Skip, state: State, event: Event, item: int) -> None:
 @_apply.register
 def _(body: events.ContentChanged, state: State, event: Event, item: int) -> None:
     if body.confirmed:
-        state.aside.pop(item, None)
+        state.withdrawn.pop(item, None)
     else:
-        state.aside[item] = state.changed[item] = event.seq
+        state.withdrawn[item] = state.changed[item] = event.seq
         for entry in state.by_item.get(item, ()):
             state.checks.pop(entry.seq, None)
         state.checked.pop(item, None)
@@ -306,11 +306,11 @@ def _(body: events.AutoLabel, state: State, event: Event, item: int) -> None:
 
 
 @_apply.register
-def _(body: events.Left, state: State, event: Event, item: int) -> None:
+def _(body: events.Missing, state: State, event: Event, item: int) -> None:
     if body.back:
-        state.left.pop(item, None)
+        state.missing.pop(item, None)
     else:
-        state.left[item] = None
+        state.missing[item] = None
         for known in (state.skipped, state.finished, state.audits, state.proposals, state.checked):
             known.pop(item, None)
         _release(state, state.holder.get(item, ""), item)

@@ -76,13 +76,15 @@ class State:
     first: dict[int, int] = field(default_factory=dict)  # labelled item -> event of its first standing answer
     skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
     doubted: Items = field(default_factory=dict)  # items for which somebody ruled out a class
-    aside: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers are set aside
+    withdrawn: dict[int, int] = field(
+        default_factory=dict
+    )  # item -> event up to which answers no longer count
     changed: dict[int, int] = field(default_factory=dict)  # item -> event of its last change of content
     finished: dict[int, Value] = field(default_factory=dict)  # auto-labelled item -> label
     audits: Items = field(default_factory=dict)  # auto-labelled items that people should confirm
     proposals: dict[int, tuple[Value, float, int]] = field(default_factory=dict)  # item -> label, sure, level
     promise: events.Promise | None = None  # error rate that confirming the proposals guarantees
-    left: Items = field(default_factory=dict)  # items that are gone from their source
+    missing: Items = field(default_factory=dict)  # items that are gone from their source
     test: Items = field(default_factory=dict)  # the test set
     test_labels: dict[int, Value] = field(default_factory=dict)
     checks: dict[int, Check] = field(default_factory=dict)  # random checks by event number
@@ -130,7 +132,7 @@ class State:
 
     def place(self, item: int) -> Place:
         """Return the item's place in the pool, with class numbers."""
-        if item in self.test or item in self.left:
+        if item in self.test or item in self.missing:
             return Place(Where.EXCLUDED)
         if item in self.labels:
             return Place(Where.LABELLED, self.labels[item])
@@ -163,7 +165,7 @@ class State:
 
     def placed(self) -> list[int]:
         """Return all items that are not free."""
-        some = {*self.holder, *self.answers, *self.skipped, *self.test, *self.finished, *self.left}
+        some = {*self.holder, *self.answers, *self.skipped, *self.test, *self.finished, *self.missing}
         return [item for item in sorted(some | self.doubted.keys()) if self.place(item) != FREE]
 
     def ruled_out(self, item: int, person: str | None = None) -> frozenset[int]:
@@ -258,9 +260,9 @@ class State:
         """Return whether this person has skipped the item."""
         return any(who == person for _, who in self.skipped.get(item, []))
 
-    def set_aside(self) -> list[int]:
+    def withdrawn_items(self) -> list[int]:
         """Return the items whose content changed after they were answered, without an answer since."""
-        return [item for item in self.aside if item not in self.answers]
+        return [item for item in self.withdrawn if item not in self.answers]
 
     def suggested(self) -> tuple[Suggestions, ...]:
         """Return each source's suggestions for the items that joined, mapped to the current classes."""
@@ -298,7 +300,7 @@ class State:
     def without_suggestions(self) -> frozenset[int]:
         """Return items whose suggestions must not teach: test items, removed items and "cannot tell"."""
         answered = (item for item in self.answers if item not in self.labels)
-        return frozenset({*self.test, *self.left, *answered})
+        return frozenset({*self.test, *self.missing, *answered})
 
     def adjudicated(self) -> dict[int, Value]:
         """Return the latest standing answer by an adjudicator to each item that has one."""
@@ -350,12 +352,12 @@ class State:
         return (entry for entry in entries if entry.person == person) if person else entries
 
     def stands(self, entry: Entry) -> bool:
-        """Return whether an answer counts: it was not undone or set aside, and its item still exists."""
-        old = entry.seq <= self.aside.get(entry.item, 0) or entry.seq in self.undone
+        """Return whether an answer counts: it was not undone or withdrawn, and its item still exists."""
+        old = entry.seq <= self.withdrawn.get(entry.item, 0) or entry.seq in self.undone
         says_nothing = isinstance(entry.body, events.Skip) or (
             isinstance(entry.body, events.Not) and not self.multi_label
         )
-        return not (old or says_nothing or entry.item in self.left)
+        return not (old or says_nothing or entry.item in self.missing)
 
     def standing(self, entries: Iterable[Entry]) -> list[Answer]:
         """Return each person's last answer that counts and whose class still exists.
@@ -376,8 +378,8 @@ class State:
         return found if len(found) < 2 else sorted(found, key=lambda answer: answer.seq)
 
     def _valid(self, item: int) -> list[Entry]:
-        """Return the entries of an item that were neither undone nor set aside."""
-        after = self.aside.get(item, 0)
+        """Return the entries of an item that were neither undone nor withdrawn."""
+        after = self.withdrawn.get(item, 0)
         return [e for e in self.by_item.get(item, ()) if e.seq > after and e.seq not in self.undone]
 
 
@@ -423,12 +425,12 @@ class LabelSet(NamedTuple):
     answers: dict[int, list[Answer]]
     times: dict[int, float]  # event number of an answer -> time
     names: dict[int, np.ndarray]  # class -> vectors of its name, which may teach
-    aside: list[int]  # items whose labels were set aside because their content changed
+    withdrawn: list[int]  # items whose labels no longer count because their content changed
     test: dict[int, Any]  # labels of the test set: never trained on
     none: list[int]  # items that belong to no class; they teach, too
     by_model: dict[int, Value]  # auto-labels
     ruled_out: dict[int, frozenset[int]]  # classes ruled out for items without a label; they teach, too
-    left: Sequence[int] = ()  # items that are gone from their source
+    missing: Sequence[int] = ()  # items that are gone from their source
     trust_names: bool = False  # names teach even if leave-one-out does not confirm them
     generation: events.Generation | None = None  # the fine-tuned encoder's generation of features
     suggestions: Sequence[Suggestions] = ()  # from sources that are not fully trusted; they teach, too
@@ -456,23 +458,23 @@ class LabelSet(NamedTuple):
         names = {place[number]: some for number, some in vectors.items() if number in place}
         times = {seq: entry.at for seq, entry in state.history.items()}
         test = {item: placed(value) for item, value in state.test_labels.items() if value != NONE}
-        classes, aside = [book.names[number] for number in book.order], state.set_aside()
+        classes, withdrawn = [book.names[number] for number in book.order], state.withdrawn_items()
         known = {*state.labels, *state.test_labels}
         said = {i: state.by_model(i) for i in state.finished if i not in known}
         by_model = {i: placed(value) for i, value in said.items() if value is not None}
         gone = {i: frozenset(place[number] for number in state.place(i).ruled_out) for i in state.doubted}
         gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
-        given = _copied(state.ids), classes, labels, answers, times, names, aside, test, none, by_model
+        given = _copied(state.ids), classes, labels, answers, times, names, withdrawn, test, none, by_model
         without_suggestions = state.without_suggestions() if state.suggestions else ()
         suggestions = [one.translated(place, without_suggestions) for one in state.suggested()]
         drawn = check_weights(state.standing_checks()) if suggestions else None
-        whole = [one.translated(place, state.left) for one in state.suggested() if one.source == GIVEN]
+        whole = [one.translated(place, state.missing) for one in state.suggested() if one.source == GIVEN]
         reviewed = {
             i: c for one in whole for i, c in zip(one.items.tolist(), one.classes.tolist(), strict=True)
         }
         final = {item: placed(value) for item, value in state.adjudicated().items()}
         more = state.generation, suggestions, drawn, reviewed, state.multi_label, final
-        return cls(*given, gone, list(state.left), trust_names, *more)
+        return cls(*given, gone, list(state.missing), trust_names, *more)
 
     def seen_from(self, ids: Sequence[str]) -> LabelSet:
         """Return the same labels with items numbered by another list of ids that contains all of them."""
@@ -485,7 +487,9 @@ class LabelSet(NamedTuple):
         moved: dict[str, Any] = {
             name: {to[item]: value for item, value in getattr(self, name).items()} for name in by_item
         }
-        moved |= {name: [to[item] for item in getattr(self, name)] for name in ("aside", "none", "left")}
+        moved |= {
+            name: [to[item] for item in getattr(self, name)] for name in ("withdrawn", "none", "missing")
+        }
         return self._replace(
             ids=ids,
             suggestions=[one._replace(items=np.array(to, np.int64)[one.items]) for one in self.suggestions],

@@ -108,7 +108,7 @@ class Pool(LearningPool):
         return self._cached.features.n
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{where.words}={len(self.placed(where))}" for where in Where)
+        counts = ", ".join(f"{where.name.lower()}={len(self.placed(where))}" for where in Where)
         return f"Pool({counts}, {self.posterior!r})"
 
     @property
@@ -137,7 +137,9 @@ class Pool(LearningPool):
         i, where, here = self._check_one(idx), _check_where(where), self.where(idx)
         if (label is None) == (where is Where.LABELLED):
             expected = "its class" if label is None else "none, since only a labelled instance has one"
-            raise EverylabelError(f"label is {label!r} and where is {where.words}; expected {expected}")
+            raise EverylabelError(
+                f"label is {label!r} and where is {where.name.lower()}; expected {expected}"
+            )
         options = self.learns_by(method, step_size) if where is Where.LABELLED else (None, None)
         several = self.posterior.multi_label
         now: tuple[Answer, float] = (np.full(self.n_classes, np.nan) if several else -1, 1.0)
@@ -200,7 +202,7 @@ class Pool(LearningPool):
                 f"idx is {idx}, which has label {self.labels[idx]} already; call remove_label({idx}) first"
             )
         if here is Where.EXCLUDED:
-            raise EverylabelError(f"idx is {idx}, which is set aside; call bring_back({idx}) first")
+            raise EverylabelError(f"idx is {idx}, which is excluded; call bring_back({idx}) first")
         self.put(idx, Where.LABELLED, label, weight, method=method, step_size=step_size)
 
     def condition(self, idx: int) -> None:
@@ -217,7 +219,7 @@ class Pool(LearningPool):
 
     def bring_back(self, idx: int) -> None:
         """Make an excluded instance free again."""
-        self._turn(idx, Where.EXCLUDED, Where.FREE, "one that is set aside")
+        self._turn(idx, Where.EXCLUDED, Where.FREE, "an excluded one")
 
     def remove_label(self, idx: int) -> None:
         """Take a label back, as if it had never been given."""
@@ -406,7 +408,7 @@ class Pool(LearningPool):
     def _turn(self, idx: int, old: Where, new: Where, expected: str) -> None:
         here = self.where(idx)
         if here is not old:
-            raise EverylabelError(f"idx is {idx}, which is {here.words}; expected {expected}")
+            raise EverylabelError(f"idx is {idx}, which is {here.name.lower()}; expected {expected}")
         self.put(idx, new)
 
     def _auto_step(self) -> float:

@@ -50,10 +50,6 @@ class Where(IntEnum):
     LEASED = 2
     EXCLUDED = 3
 
-    @property
-    def words(self) -> str:
-        return "set aside" if self is Where.EXCLUDED else self.name.lower()
-
 
 class PoolView(Protocol):
     """A pool as strategies see it; idx are positions in it."""

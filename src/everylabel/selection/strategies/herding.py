@@ -15,7 +15,7 @@ their size, and (V / V_y)^r_y gives a rare class back the weight that it loses w
 it, so that more of its instances are found; with several classes per item u is the score `class_wise`,
 sum_c p_c (1 - p_c) / (1 + labels of c), so that rare classes get as much attention as common ones; the
 kernel's width is a low quantile of the distances between known instances and their nearest, not the minimum,
-which a single pair of near copies would determine.
+which a single pair of nearly equal ones would determine.
 """
 
 import math
