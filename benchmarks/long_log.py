@@ -40,7 +40,7 @@ def _said(labels: np.ndarray, people: int, wrong: float) -> Iterator[Said]:
     for i in count():
         item, person, check = str(order[i % n]), f"person {i % people}", i < n and i % 10 == 9
         if i < n:
-            yield person, events.Out(item, "check" if check else "chosen", expected=0.8, by="margin"), None
+            yield person, events.Leased(item, "check" if check else "chosen", expected=0.8, by="margin"), None
         right = rng.random() >= wrong
         class_ = int(labels[int(item)]) if right else int(rng.integers(k))
         guess, sure = int(rng.integers(k)), round(float(rng.random()), 6)

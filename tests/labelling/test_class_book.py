@@ -90,7 +90,7 @@ def test_undo_leaves_imported_labels() -> None:
 
 
 def test_a_check_whose_class_is_removed_was_not_left_unanswered() -> None:
-    out, label = events.Out(IDS[4], "check"), events.Label(IDS[4], 2, guess=1, sure=0.5, check=True)
+    out, label = events.Leased(IDS[4], "check"), events.Label(IDS[4], 2, guess=1, sure=0.5, check=True)
     made = state(("me", out), ("me", label), ("me", events.Remove(2)))
     assert (made.unanswered_checks(), made.standing_checks()) == (0, [])
 

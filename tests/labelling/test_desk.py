@@ -203,7 +203,7 @@ def test_a_lease_ends_if_the_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) 
 def test_reading_ends_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TICK", 3600.0)
     with desk(Memory(lease_seconds=-1)) as made:
-        made.submit(saying(made, ("me", events.Out(IDS[0], "asked")))).result()
+        made.submit(saying(made, ("me", events.Leased(IDS[0], "asked")))).result()
         assert made.read(lambda: dict(made.state.leases)).result().keys() == {"me"}
         assert made.submit(saying(made)).result() == {}
 
@@ -253,7 +253,7 @@ def test_every_nth_lease_is_a_check_however_many_people_ask_at_once() -> None:
                 held = {name: made.state.leases[name].item for name in names}
                 said = [(name, events.Skip(IDS[item])) for name, item in held.items()]
                 made.submit(saying(made, *said, ask=True)).result()
-        reasons = [event.body.reason for event in log.read() if isinstance(event.body, events.Out)]
+        reasons = [event.body.reason for event in log.read() if isinstance(event.body, events.Leased)]
         for n in range(people, len(reasons) + 1, people):  # after every round
             assert reasons[:n].count("check") == n // 5
 

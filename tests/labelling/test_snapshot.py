@@ -68,7 +68,7 @@ def random_log(seed: int, n: int = 300) -> list[Event]:
             events.Not(item, class_=number),
             events.CannotTell(item),
             events.Skip(item, flag),
-            events.Out(
+            events.Leased(
                 item, "check" if flag else "chosen", expected=0.5, among=1 if flag else None, share=0.5
             ),
             events.Release(item),

@@ -40,8 +40,8 @@ def test_item_place_follows_its_answers() -> None:
         ("me", label(0, 2)),
         ("me", events.CannotTell(IDS[1])),
         ("me", events.Skip(IDS[2])),
-        ("me", events.Out(IDS[3], "chosen")),
-        ("anna", events.Out(IDS[2], "chosen")),
+        ("me", events.Leased(IDS[3], "chosen")),
+        ("anna", events.Leased(IDS[2], "chosen")),
     )
     places = [made.place(i) for i in range(5)]
     rest = [Place(Where.EXCLUDED), Place(Where.LEASED), Place(Where.LEASED), Place(Where.FREE)]
@@ -87,9 +87,9 @@ def test_an_undo_restores_the_earlier_answer() -> None:
 def test_checks_are_noted_and_go_with_an_undo() -> None:
     made = state(
         ("me", label(0, 1)),
-        ("me", events.Out(IDS[1], "check")),
+        ("me", events.Leased(IDS[1], "check")),
         ("me", label(1, 2, guess=1, sure=0.75, check=True)),
-        ("me", events.Out(IDS[2], "check")),
+        ("me", events.Leased(IDS[2], "check")),
         ("me", events.Skip(IDS[2], check=True)),
     )
     assert list(made.checks.values()) == [Check(4, 1, 1)]
@@ -103,11 +103,11 @@ def test_checks_are_noted_and_go_with_an_undo() -> None:
 
 def test_only_picked_items_count_as_handed_out() -> None:
     made = state(
-        ("me", events.Out(IDS[0], "chosen", expected=0.5)),
-        ("me", events.Out(IDS[1], "check", again=True)),
-        ("me", events.Out(IDS[2], "second")),
-        ("me", events.Out(IDS[3], "asked")),
-        ("me", events.Out(IDS[4], "check", expected=0.75)),
+        ("me", events.Leased(IDS[0], "chosen", expected=0.5)),
+        ("me", events.Leased(IDS[1], "check", again=True)),
+        ("me", events.Leased(IDS[2], "second")),
+        ("me", events.Leased(IDS[3], "asked")),
+        ("me", events.Leased(IDS[4], "check", expected=0.75)),
     )
     assert made.handed == 2
     assert made.curve == {0: 0.75}
@@ -121,7 +121,7 @@ def test_classes_are_known_by_every_name_they_had() -> None:
 
 def test_events_of_items_that_the_source_no_longer_has_are_ignored() -> None:
     gone = events.Label("gone", 1)
-    made = state(("me", gone), ("me", events.Out("gone", "chosen")), ("me", events.Undo(2)))
+    made = state(("me", gone), ("me", events.Leased("gone", "chosen")), ("me", events.Undo(2)))
     assert took(made, ("me", events.Skip("gone"))) is None
     assert (dict(made.labels), made.leases, list(made.history), made.seq) == ({}, {}, [], 5)
 
@@ -191,7 +191,7 @@ def _anything(made: State, rng: np.random.Generator) -> tuple[str, Body]:
     """Return a random event that is possible now."""
     person, item, number = str(rng.choice(["anna", "ben"])), IDS[int(rng.integers(8))], int(rng.integers(3))
     last, check = made.last(person), bool(rng.integers(2))
-    out = events.Out(item, "check" if check else "chosen", among=[None, 1][int(rng.integers(2))])
+    out = events.Leased(item, "check" if check else "chosen", among=[None, 1][int(rng.integers(2))])
     said = events.Label(item, number, guess=number, sure=float(rng.random()), check=check)
     classes: Body = events.Restore(2) if 2 in made.book.removed else events.Remove(2, 1)
     may: list[Body] = [
@@ -253,16 +253,16 @@ def test_a_check_of_a_class_remembers_its_class_and_share() -> None:
     made = state(
         ("me", label(0, 1)),
         ("me", events.Wish(2, 2)),
-        ("me", events.Out(IDS[1], "check", among=2, share=0.25)),
+        ("me", events.Leased(IDS[1], "check", among=2, share=0.25)),
         ("me", label(1, 2, guess=2, sure=0.75, check=True)),
     )
     assert list(made.checks.values()) == [Check(5, 1, 2, among=2, share=0.25)]
     assert made.wishes == {2: 1}
-    took(made, ("me", events.Undo(5)), ("me", events.Out(IDS[1], "check", again=True)))
+    took(made, ("me", events.Undo(5)), ("me", events.Leased(IDS[1], "check", again=True)))
     took(made, ("me", label(1, 0, guess=2, sure=0.75, check=True)))
     assert list(made.checks.values()) == [Check(8, 1, 2, among=2, share=0.25)]  # it stays what it was
     assert made.wishes == {2: 1}
-    took(made, ("me", events.Out(IDS[2], "check", among=2, share=0.25)))
+    took(made, ("me", events.Leased(IDS[2], "check", among=2, share=0.25)))
     assert made.wishes == {}
     took(made, ("me", events.Wish(1, 5)), ("me", events.Wish(1, 0)))
     assert made.wishes == {}
@@ -279,7 +279,7 @@ def test_a_test_item_is_never_learned_from() -> None:
     assert {made.place(item).where for item in (1, 2)} == {Where.EXCLUDED}
     assert (made.label_of(0), made.label_of(2), made.label_of(3)) == (1, 0, None)
     assert (made.n_cannot_tell(), made.by_class[0], made.by_class[2]) == (0, 0, 0)
-    took(made, ("me", events.Undo(6)), ("me", events.Out(IDS[2], "test")))
+    took(made, ("me", events.Undo(6)), ("me", events.Leased(IDS[2], "test")))
     assert made.test_labels == {1: 2}
     assert made.place(2).where is Where.EXCLUDED  # also while somebody has it
     took(made, ("me", events.CannotTell(IDS[2])))
@@ -314,7 +314,7 @@ def test_an_item_that_left_is_neither_asked_nor_learned_from() -> None:
     made = state(
         ("me", label(0, 2)),
         ("me", events.Skip(IDS[1])),
-        ("me", events.Out(IDS[2], "check")),
+        ("me", events.Leased(IDS[2], "check")),
         ("", events.HeldOut(IDS[3])),
     )
     took(made, *(("", events.Missing(IDS[i])) for i in range(4)))

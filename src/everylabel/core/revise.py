@@ -73,7 +73,7 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
         labels = LIKELIHOODS[posterior.likelihood].check(labels, n, posterior.n_classes, design)
     if n == 0:
         return posterior
-    if labels is None or posterior.data is None:
+    if labels is None or posterior.data is None:  # without the data there is nothing to retrain on
         counts = weights if labels is None else LIKELIHOODS[posterior.likelihood].counts(labels, weights)
         return _step_back(posterior, design, labels, counts)
     kind = LIKELIHOODS[posterior.likelihood]
@@ -170,7 +170,7 @@ def _step_back(
     """Return the posterior with instances (and their labels) taken back one by one in closed form."""
     kind = LIKELIHOODS[posterior.likelihood]
     targets = None if labels is None else kind.targets(labels, posterior.mean.shape[1])
-    for i in reversed(range(design.shape[0])):
+    for i in reversed(range(design.shape[0])):  # the latest first: exact, since nothing was learned after it
         row = slice(i, i + 1)
         probs = kind.link(design[row, :] @ posterior.mean)
         at = Instances(design[row, :], probs, weights[row, ...])

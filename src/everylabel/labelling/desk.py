@@ -30,7 +30,7 @@ from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
 from everylabel.labelling.state.types import CANNOT_TELL, FREE, REVIEW, Place, Refused
 from everylabel.log import events
-from everylabel.log.events import Body, Event, Out, Release
+from everylabel.log.events import Body, Event, Leased, Release
 from everylabel.models.scaling import Scaling
 from everylabel.selection.pool.features import Scaled
 from everylabel.selection.select import acts_for
@@ -236,7 +236,7 @@ class Desk:
         or features changed.
         """
         if learner.rows is not self.rows or not learner.follow(self.training_set()):
-            self.learned.set()
+            self.learned.set()  # wakes the retrainer
             learner.close()
             return
         before, self.learner = self.learner, learner
@@ -394,15 +394,15 @@ class Desk:
                 except EverylabelError as error:
                     if not isinstance(error, Refused) and error is not self._refusal:
                         raise
-                    refused.append((job, error))  # nothing was changed
+                    refused.append((job, error))  # nothing was changed, so the others of the round go ahead
             if not reads:
-                self._learn()
+                self._learn()  # before items are leased: the choice depends on the new labels
                 if self.state.n_changes > before[0]:
                     self.update_ms = 1e3 * (time.perf_counter() - began)
                 if (self.state.n_changes, len(self.ids)) != before:
                     self.learned.set()
                 self._lease_items()
-                self._write()
+                self._write()  # before any reply: a crash must not lose an acknowledged answer
         except Exception as error:
             self._recover(jobs, error)
             return
@@ -463,6 +463,7 @@ class Desk:
         if not asking:
             return
         began = time.perf_counter()
+        # seeded by the state, so that a test or a simulation that is repeated gets the same items
         rng = np.random.default_rng([self.state.seed, self.state.seq])
         expected = round(self.learner.expected(), 6) if self.state.labels else None
         waiting: list[str] = []
@@ -476,24 +477,25 @@ class Desk:
             if found is None:
                 waiting.append(person)
             else:
-                self._give(person, found, expected, by)
-                self._learn()  # the item is leased: nobody else in this round may get it
+                self._lease(person, found, expected, by)
+                self._learn()  # the pool now counts the item as leased: nobody else in this round gets it
         strategy, among = self.state.settings["strategy"], len(self.state.leases) + len(waiting)
         by = strategy
         if strategy == REVIEW and self.learner.reviewed is None:  # the review follows in the background
             strategy = by = "random"
         elif waiting and strategy != REVIEW:
             by = acts_for(strategy, self.learner.pool)
+        # one pick for all who wait, so that their items differ
         picked = self.learner.pick(strategy, len(waiting), rng, among)
         for person, item in zip(waiting, picked, strict=False):
-            self._give(person, Due(item, "chosen"), expected, by)
+            self._lease(person, Due(item, "chosen"), expected, by)
         for person in waiting[len(picked) :]:
             skipped = left_over(self.state, person)
             if skipped is not None:
-                self._give(person, Due(skipped, "chosen"), expected, "left")
+                self._lease(person, Due(skipped, "chosen"), expected, "left")
         self._learn()
         self.select_ms = 1e3 * (time.perf_counter() - began)
 
-    def _give(self, person: str, due: Due, expected: float | None, by: str = "") -> None:
-        item, reason, among, share = due
-        self.emit(person, Out(self.ids[item], reason, expected=expected, by=by, among=among, share=share))
+    def _lease(self, person: str, chosen: Due, expected: float | None, by: str = "") -> None:
+        item, reason, among, share = chosen
+        self.emit(person, Leased(self.ids[item], reason, expected=expected, by=by, among=among, share=share))

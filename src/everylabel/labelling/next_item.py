@@ -52,7 +52,7 @@ def left_over(state: State, person: str) -> int | None:
         and state.answer_of(item, person) is None
         and (item not in state.test or _labels_test_set(state, person))
     ]
-    return min(left, key=lambda item: state.was_skipped(item, person), default=None)
+    return min(left, key=lambda item: state.was_skipped(item, person), default=None)  # False sorts first
 
 
 def _changed(state: State, person: str) -> int | None:

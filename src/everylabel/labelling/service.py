@@ -142,12 +142,12 @@ class Service:
         """Lease this item to the person, in place of the one they have."""
 
         def same(sent: Body) -> bool:
-            return isinstance(sent, events.Out) and sent.item == item
+            return isinstance(sent, events.Leased) and sent.item == item
 
         def command() -> Finish:
             if self.state.sent_before(person, key, same) is None:
                 self._check_holder(self.views.position(item), person)
-                self._hand_over(person, events.Out(item, "asked"), key)
+                self._hand_over(person, events.Leased(item, "asked"), key)
             self.desk.ask_for(person)
             return lambda: self.views.reply(person, None)
 
@@ -242,7 +242,7 @@ class Service:
         if isinstance(last.body, events.Not) and lease is not None and lease.item == last.item:
             return event  # they still have the item
         reason = "check" if last.body.check else "again"  # a check stays a check
-        self._hand_over(person, events.Out(last.body.item, reason, again=True))
+        self._hand_over(person, events.Leased(last.body.item, reason, again=True))
         return event
 
     def _guess_fields(self, person: str, i: int) -> dict[str, Any]:
@@ -282,7 +282,7 @@ class Service:
         leased = lease is not None and lease.item == i and lease.reason == "check"
         return leased and bool(self.state.labels)
 
-    def _hand_over(self, person: str, out: events.Out, key: str | None = None) -> None:
+    def _hand_over(self, person: str, out: events.Leased, key: str | None = None) -> None:
         """End the person's lease and lease them this item, unless somebody else has it."""
         if self.state.holder.get(self.state.position[out.item], person) != person:
             return

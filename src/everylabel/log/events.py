@@ -126,7 +126,7 @@ class Settings(_Kind, frozen=True, tag="settings"):
     multi_label: bool | None = None  # an item may have several classes, or none
 
 
-class Out(_OfItem, frozen=True, tag="out"):
+class Leased(_OfItem, frozen=True, tag="out"):
     """The item was leased to the person."""
 
     reason: str  # chosen, check, test, second, changed, audit, asked, again
@@ -296,7 +296,7 @@ class Retired(_Kind, frozen=True, tag="retired"):
 
 OfClasses = NewClass | ClassChanged | Arrange | Remove | Restore
 Answered = Label | MultiLabel | NoneOfThese | CannotTell | Skip | Not  # all subclasses of `Answer`
-OfItem = Out | Release | HeldOut | AutoLabel | ContentChanged | Missing | Answered
+OfItem = Leased | Release | HeldOut | AutoLabel | ContentChanged | Missing | Answered
 OfModel = Assessed | Generation
 Body = (
     Project

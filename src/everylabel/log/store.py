@@ -149,7 +149,9 @@ class Store:
             rows = database.read_rows(connection, self.project, self._has_chain, events.c.seq >= after)
         start = Head()
         if after:
-            if not rows or rows[0].seq != after:
+            if (
+                not rows or rows[0].seq != after
+            ):  # that event is missing: the whole chain shows where it broke
                 return [row for row in self._rows(0) if row.seq > after]
             start, rows = Head(after, rows[0].chain or ""), rows[1:]
         self._refuse(find_damage(rows, head, start))
@@ -228,6 +230,7 @@ class Store:
         self._check_writable()
         try:
             with self._transaction() as connection:
+                # moves only from the head that this writer wrote last: a second writer is noticed
                 if not database.move_head(connection, self.project, self._head, to):
                     raise self._other_writer()
                 write(connection)

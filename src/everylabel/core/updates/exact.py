@@ -68,6 +68,7 @@ def move(posterior: Posterior, new: Labelled, targets: Float[Array, "b k"]) -> t
             "method is 'exact', which retrains on all labels, and this posterior has not kept them; "
             "make it by laplace(..., keep_data=True), or use method='second_order'"
         )
+    # queued labels came by closed-form steps; the search needs them in the arrays
     known = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets)
     data = known.append(new, lambda labels, k: targets)
     if new.labels.shape[0] > 1:
@@ -102,7 +103,7 @@ def _search(
         converged = step.whole and step.decrement**2 * larger <= tolerance
         if converged or not step.decrement > 0.0:  # not positive: the preconditioner holds only rounding
             break
-        if i % REBUILD == 0:
+        if i % REBUILD == 0:  # it was built at the probabilities of a mean that is now far away
             preconditioner = _build(objective, point.probs)
     if not converged:  # a distant start, or features of large norm
         point = point._replace(mean=_trained(objective))
@@ -128,6 +129,7 @@ def _single_label_start(
     point = xp.astype(new.features[0, :], preconditioner.shared.dtype)
     logits = new.features @ posterior.mean
     weights = as_columns(kind.counts(new.labels, new.weights))
+    # only classes whose probability is far from the label need their own covariance; the rest share S
     far = xp.where(weights > 0.0, xp.abs(kind.link(logits) - targets), 0.0 * logits)[0, :]
     classes = [int(c) for c in xp.nonzero(far > OWN)[0]]
     shared, changes, variances = preconditioner.times(point, classes)

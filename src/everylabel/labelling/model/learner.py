@@ -156,6 +156,7 @@ class Learner:
     def can_follow(self, columns: Sequence[int], names: Mapping[int, np.ndarray]) -> bool:
         """Return whether classes were only appended, if anything, and the class names have not changed."""
         before, taught = len(self.columns), self.taught_names
+        # vectors of names are cached, so equal ones are the same object
         same = names.keys() == taught.keys() and all(names[c] is taught[c] for c in names)
         return same and tuple(columns[:before]) == tuple(self.columns)
 
@@ -177,7 +178,7 @@ class Learner:
             else:
                 self.places[item] = place
         outgrown = self.pool.features.size * self.pool.n_classes > EXACT_UP_TO
-        if self.exact and (outgrown or len(labels) >= RETRAINED_FROM):
+        if self.exact and (outgrown or len(labels) >= RETRAINED_FROM):  # one training replaces many updates
             now = TrainingSet(self.columns, self.places, self.taught_names, n_items, self.trusts_names)
             now = now._replace(multi_label=self.multi_label)
             before, mean = self.pool, np.asarray(self.pool.posterior.mean)
@@ -185,10 +186,11 @@ class Learner:
             before.close()
             return
         self.deferred -= changed.keys()
-        if len(labels) > DEFERRED_FROM:
+        if len(labels) > DEFERRED_FROM:  # many approximate steps would cost time and precision
             self.deferred |= {item for item in labels if changed[item].label is not None}
         with self.pool.together():
             for item, place in changed.items():
+                # a deferred label is not learned yet, but nobody should be asked about its item
                 self._put(item, Place(Where.EXCLUDED) if item in self.deferred else place)
 
     def _put(self, item: int, place: Place) -> None:
@@ -275,6 +277,7 @@ class Learner:
         n = min(n, free)
         if n == 0:
             return []
+        # pick more than n: `_apart` drops items that are too similar to each other
         tried = n if n == 1 and not leased else min(free, 4 * n + len(leased))
         cold = knows_nothing(pool)
         options: dict[str, int] = {}
@@ -310,12 +313,12 @@ class Learner:
             return list(picked)
         rows = self.pool.features[[*leased, *picked]].astype(np.float64)
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-        chosen = list(range(len(leased)))
+        chosen = list(range(len(leased)))  # positions in `rows`, where leased items come first
         for at in range(len(leased), len(rows)):
             if len(chosen) < len(leased) + n and (rows[chosen] @ rows[at]).max(initial=-1.0) < TOO_SIMILAR:
                 chosen.append(at)
         rest = [at for at in range(len(leased), len(rows)) if at not in chosen]
-        best = [*chosen[len(leased) :], *rest][:n]
+        best = [*chosen[len(leased) :], *rest][:n]  # too similar ones only if there are no others
         return [picked[at - len(leased)] for at in best]
 
 

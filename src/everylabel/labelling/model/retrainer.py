@@ -169,6 +169,7 @@ class Retrainer:
                 self._stopped.wait(WAIT)
                 continue
             began = time.thread_time()  # without the time spent waiting for the desk
+            # read before training: labels that arrive meanwhile make the next training due
             self._seen = self.desk.state.n_changes, len(self.desk.state.checks)
             try:
                 retrain(self.desk)
@@ -214,7 +215,7 @@ def retrain(desk: Desk) -> None:
 
     def look() -> tuple[TrainingSet, list[Check], Evidence, Learner, Rows]:
         state = desk.state
-        desk.learned.clear()
+        desk.learned.clear()  # on the desk's thread, so no label can slip in between this and the copy
         evidence = Evidence(
             drawn={},
             foretold=state.foretold(),
@@ -241,6 +242,7 @@ def retrain(desk: Desk) -> None:
     except BaseException:
         learner.close()
         raise
+    # the rest, and the exchange, happen in one round of the desk: no label is missed
     desk.submit(lambda: _taken_over(desk, learner), alone=True).result()
     if desk.learner is learner and len(set(labels.values())) > 1:
         evidence = evidence._replace(drawn=check_weights(checks))

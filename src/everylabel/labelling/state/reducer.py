@@ -163,10 +163,10 @@ def _(body: events.OfClasses, state: State, event: Event, item: int) -> None:
 
 @_apply.register
 def _(body: events.Settings, state: State, event: Event, item: int) -> None:
-    for answered in state.answers:
+    for answered in state.answers:  # subtract all counts under the old settings, add them under the new ones
         count(state, answered, -1)
     before = state.multi_label
-    state.settings.update(events.to_row(body)[1])
+    state.settings.update(events.to_row(body)[1])  # may change how many answers an item needs
     for answered in state.answers:
         count(state, answered, 1)
     if state.multi_label != before:
@@ -221,7 +221,7 @@ def _(body: events.Wish, state: State, event: Event, item: int) -> None:
 
 
 @_apply.register
-def _(body: events.Out, state: State, event: Event, item: int) -> None:
+def _(body: events.Leased, state: State, event: Event, item: int) -> None:
     state.leases[event.person] = Lease(item, body.reason, event.at, body.by)
     state.holder[item] = event.person
     state.shown.setdefault(event.person, {})[item] = event.seq

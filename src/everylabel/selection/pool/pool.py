@@ -285,7 +285,7 @@ class Pool(LearningPool):
         self._begin(posterior)
         self._widen()
         self.ruled_out = {i: now for i, now in self.ruled_out.items() if self.where(i) is not Where.LABELLED}
-        for i in self.leased_idx:
+        for i in self.leased_idx:  # the new posterior knows labels, not leases
             self._continue(self._history.condition(int(i), features.native(i)), int(i))
         self.auto_step = self._auto_step()
 
@@ -302,7 +302,8 @@ class Pool(LearningPool):
 
         The result is the same as making the pool of all instances, up to rounding.
         """
-        self._cached.extend(features, self._cached_at)  # raises before anything is changed
+        # `_cached_at`, not the posterior: all logits must belong to the same one; raises before any change
+        self._cached.extend(features, self._cached_at)
         more = len(self) - len(self.state)
         rooms = zip((self.labels, self.weights, self.state), Pool._room(self, more), strict=True)
         self.labels, self.weights, self.state = (np.concatenate(pair) for pair in rooms)
@@ -394,6 +395,7 @@ class Pool(LearningPool):
         means = [self._cached_at.mean, *(posterior.mean for posterior, _ in pending)]
         moves = sum(after is not before for before, after in pairwise(means))
         idx = [i for i in dict.fromkeys(i for _, i in pending) if i is not None]
+        # one pass for many labels; leases alone move no mean and are followed one by one
         if all(i is not None for _, i in pending) and (len(idx) == 1 or moves > 1):
             old, self._cached_at = self._cached_at, self.posterior
             follow(self._cached, old, self.posterior, idx)
