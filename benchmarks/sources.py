@@ -4,10 +4,10 @@
   Sources are right in 60, 75 or 90 % of cases, with errors on hard items, in some classes more than in
   others, among classes that are easily confused; or random, all one class, half of the classes swapped in
   pairs, all classes shifted by one. `none` has people's labels only, `as_is` takes suggestions as labels
-  where people gave none, `ours` is `labelling/sources/teaching.py`. These figures are of test items, which
-  have no suggestion. `pool_...` is the accuracy on the rest of the pool, where `as_is` is the suggestion
-  itself and `ours` combines both (`labelling/sources/evidence.py`). `gain`
-  and `pool_gain` are `ours` minus the better of the other two.
+  where people gave none, `truth` the true class of every item of the pool, and `ours` is
+  `labelling/sources/teaching.py`. These figures are of test items, which have no suggestion. `pool_...` is
+  the accuracy on the rest of the pool, where `as_is` is the suggestion itself and `ours` combines both
+  (`labelling/sources/evidence.py`). `gain` and `pool_gain` are `ours` minus the better of `none` and `as_is`.
 - `intervals` : how often the stated accuracy of a source misses the truth, at 30 checks and at any time
   before.
 - `serving` : milliseconds from label to next over HTTP with 100,000 items, without and with a suggestion for
@@ -118,6 +118,7 @@ def heads(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
     order, items = np.random.default_rng([seed, 1]).permutation(len(sample.y)), np.arange(len(sample.y))
     known = {n: {int(i): int(sample.y[i]) for i in order[:n]} for n in LABELS}
     none = {n: teach(sample.x, known[n], [], sample.k, tol=TOLERANCE).mean for n in LABELS}
+    truth = sample.accuracy(sample.as_labels({}, sample.y, None))
     for kind in (*GOOD, *BAD):
         said = sample.suggestions(kind, np.random.default_rng([seed, 2]))
         as_is = None
@@ -131,7 +132,8 @@ def heads(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
             )
             both = x @ taught.mean[:-1] + taught.mean[-1]
             both = both if evidence is None else evidence.combined(rest, both)
-            row: dict[str, Any] = {"source": kind, "labels": n, "none": sample.accuracy(none[n])}
+            row: dict[str, Any] = {"source": kind, "labels": n, "truth": truth}
+            row["none"] = sample.accuracy(none[n])
             row["ours"] = sample.accuracy(taught.mean)
             row["pool_none"] = float(np.mean((x @ none[n][:-1] + none[n][-1]).argmax(axis=1) == y))
             row["pool_ours"] = float(np.mean(both.argmax(axis=1) == y))

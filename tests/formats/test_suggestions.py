@@ -75,6 +75,8 @@ def test_predictions_of_label_studio(tmp_path: Path) -> None:
 def test_records_of_argilla() -> None:
     record = {"text": TEXTS[0], "label.suggestion": "card", "label.suggestion.score": 0.5}
     assert read([record | {"label.suggestion.agent": "gpt"}]) == [Proposed("a", "card", "gpt", 0.5)]
+    with pytest.raises(EverylabelError, match=r"several questions: label.sugg.*, tone.sugg.*; expected one"):
+        read([record | {"tone.suggestion": "angry"}])
 
 
 def test_columns_of_the_source() -> None:

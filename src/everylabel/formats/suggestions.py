@@ -125,7 +125,13 @@ def _of_rows(
     plain: Callable[[str], str],
 ) -> Found:
     """Return the suggestions of a table's rows; usual : the source of rows without one."""
-    whole = next((name for name in names if name.endswith(".suggestion")), None)  # Argilla's
+    questions = [name for name in names if name.endswith(".suggestion")]  # Argilla's
+    if len(questions) > 1:
+        raise EverylabelError(
+            f"--suggestions {file!r} has several questions: {listed(questions, 12)}; expected "
+            "one: leave out the columns of the others"
+        )
+    whole = questions[0] if questions else None
     label = whole or next((name for name in LABELS if name in names), None)
     soft = label is None and PROBABILITIES in names
     if label is None and not soft:

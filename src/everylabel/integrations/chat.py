@@ -16,13 +16,14 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, counted
 
 PATH = "/chat/completions"
 MOST_OUT = 200  # tokens of an answer: a class's name has fewer
 LONGEST_WAIT = 60.0  # seconds between two tries
 REFUSES = (400, 404, 415, 422, 501)  # a server that does not know a part of the request
-WAITS = (408, 409, 425, 429)  # besides 5xx: may pass
+TOO_MANY = 429
+WAITS = (408, 409, 425, TOO_MANY)  # besides 5xx: may pass
 QUOTED = 200  # characters of an answer in an error
 Message = dict[str, str]
 
@@ -143,6 +144,7 @@ class Chat:
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)
+        expected = "a chat server that is running there"
         for attempt in range(self.retries + 1):
             pause = min(self.patience * 2.0**attempt, LONGEST_WAIT)
             try:
@@ -164,13 +166,15 @@ class Chat:
                         f"--endpoint {self.url!r} answers {why}; expected a chat server"
                     ) from error
                 pause = _pause(error.headers.get("Retry-After"), pause)
+                if error.code == TOO_MANY:
+                    expected = "fewer requests at a time (--parallel 1), or the same command later"
             except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
                 why = str(getattr(error, "reason", error)) or type(error).__name__
             if attempt < self.retries and self._stopped.wait(pause):
                 break
+        many = counted(self.retries + 1, "try", "tries")
         raise Unavailable(
-            f"--endpoint {self.url!r} does not answer after {self.retries + 1} tries ({why}); expected a "
-            "chat server that is running there"
+            f"--endpoint {self.url!r} does not answer after {many} ({why}); expected {expected}"
         )
 
     def _read(self, reply: Any, messages: Sequence[Message]) -> Answer:

@@ -11,5 +11,5 @@ measured against people's labels. Five modules, each a pure function of labels, 
 
 A source whose labels say nothing about the class has a confusion matrix whose rows are all alike; its soft
 targets are then the head's own probabilities, which teach nothing. `teaching` leaves out a source if the
-probability of that is above .8. `benchmarks/sources.py` measures all of them.
+probability of that is above .95. `benchmarks/sources.py` measures all of them.
 """
