@@ -15,7 +15,7 @@ from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.quality.certificate import certify
 from everylabel.labelling.service import Service, label_many
 from everylabel.labelling.state.state import LabelSet
-from everylabel.labelling.state.types import Refused, classes_of
+from everylabel.labelling.state.types import ClassSet, Refused, classes_of
 from everylabel.log.events import AutoLabel
 from everylabel.selection.pool import Where
 from tests.labelling.desks import fingerprint, label, service, truth
@@ -73,6 +73,7 @@ def test_people_confirm_and_the_model_labels_the_rest(tmp_path: Path) -> None:
             "confidence": 0.95,
             "confirmed": before["needed"],
             "wrong": 0,
+            "classes": [],
         }
         assert reply["progress"]["finishing"] is None
         exported = LabelSet.of(made.state, {})
@@ -140,6 +141,7 @@ def test_a_model_that_is_sure_of_too_few_items_is_refused(tmp_path: Path) -> Non
         asked = Finishing(made.views)
         assert asked.preview(0.05, 0.95).result() == {
             "items": 0,
+            "yes": None,
             "needed": None,
             "finishing": None,
             "finished": None,
@@ -274,3 +276,66 @@ def test_model_gives_items_of_a_multi_label_project_all_their_classes(tmp_path: 
         assert again.state.finished == done
         Finishing(again.views).take_back("me").result()
         assert again.state.finished == {}
+
+
+def test_model_answers_one_class_and_items_stay_in_the_pool_for_the_others(tmp_path: Path) -> None:
+    def right(item: str) -> list[int]:
+        return [c for c, yes in enumerate([truth(item) % 2 == 0, truth(item) >= 5]) if yes]
+
+    with service(tmp_path / "log", ["even", "large"], check_every=0, multi_label=True) as made:
+        reply = made.next("me").result()
+        for i in range(120):
+            item = reply["next"]["item"]["id"]
+            reply = made.label_set("me", item, right(item)).result()
+            if i % 20 == 19:
+                retrain(made.desk)
+        assert reply["next"]["asks"] is None
+        asked, item = Finishing(made.views), reply["next"]["item"]["id"]
+        plan = asked.preview(0.2, 0.9, class_=1).result()
+        assert 0 < plan["yes"] < plan["items"]
+        asked.start("me", 0.2, 0.9, class_=1).result()
+        said = [label for label, _, _ in made.state.proposals.values()]
+        assert set(said) == {ClassSet((1,), ()), ClassSet((), (1,))}
+        reply = made.label_set("me", item, right(item)).result()
+        while reply["next"]["reason"] == "audit":
+            assert (reply["next"]["asks"], reply["next"]["predicted"]) == (1, None)
+            item = reply["next"]["item"]["id"]
+            answer = ([1], []) if 1 in right(item) else ([], [1])
+            reply = made.label_set("me", item, *answer).result()
+        now = reply["progress"]["finishing"]
+        assert (now["class"], now["needed"]) == (1, 0)
+        asked.finish("me").result()
+        done = made.state.partly
+        answered = {i for i in made.state.proposals if i in made.state.answers}
+        assert not made.state.finished
+        assert not answered & done.keys()
+        assert all(made.state.place(i).where is not Where.EXCLUDED for i in done)
+        assert LabelSet.of(made.state, {}).by_model == done
+        wrong = [(1 in done[i].present) != (1 in right(made.state.ids[i])) for i in done]
+        assert np.mean(wrong) < 0.2
+        told = asked.preview(0.2, 0.9).result()["finished"]
+        assert told["items"] == 0
+        assert [(each["class"], each["rate"]) for each in told["classes"]] == [(1, 0.2)]
+        assert asked.preview(0.2, 0.9, class_=1).result()["items"] <= len(made.state.ids) - len(done)
+
+        free = next(i for i in done if made.state.place(i).where is Where.FREE)
+        made.label_set("me", made.state.ids[free], [0]).result()
+        assert free not in LabelSet.of(made.state, {}).by_model, "a person's answer counts alone"
+        before = fingerprint(made)
+    with service(tmp_path / "log") as again:
+        assert fingerprint(again) == before
+        asked = Finishing(again.views)
+        asked.start("me", 0.3, 0.8, class_=0).result()
+        asked.take_back("me").result()
+        assert again.state.partly == done, "stopping takes nothing back"
+        assert not again.state.confirms
+        asked.take_back("me").result()
+        assert not again.state.partly
+        assert not again.state.kept
+        with pytest.raises(Refused, match="class is 7"):
+            asked.preview(0.3, 0.8, class_=7).result()
+
+
+def test_one_class_is_refused_where_items_have_exactly_one(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made, pytest.raises(Refused, match="items have one class"):
+        Finishing(made.views).start("me", RATE, 0.95, class_=1)

@@ -251,12 +251,24 @@ def agreement_of(one: np.ndarray, other: np.ndarray) -> tuple[float, float | Non
 
 
 def finished(state: State) -> dict[str, Any] | None:
-    """Return the number of auto-labelled items, and the error rate that the confirmations guarantee."""
-    if not state.finished:
+    """Return the number of auto-labelled items, and the error rate that the confirmations guarantee.
+
+    classes : the same for each class that the model answered by itself; its items stay in the pool
+    """
+    if not state.finished and not state.kept:
         return None
     kept = state.promise if state.promise is not None and state.promise.kept else Promise()
-    promised = {name: getattr(kept, name) for name in ("rate", "confidence", "confirmed", "wrong")}
-    return {"items": len(state.labelled_by_model()), "of": kept.items, **promised}
+    by_class = {state.book.now(c): promise for c, promise in state.kept.items()}
+    return {
+        "items": len(state.labelled_by_model()),
+        **_promised(kept if kept.class_ is None else Promise()),
+        "classes": [{"class": c, **_promised(by_class[c])} for c in state.book.order if c in by_class],
+    }
+
+
+def _promised(kept: Promise) -> dict[str, Any]:
+    names = ("rate", "confidence", "confirmed", "wrong")
+    return {"of": kept.items, **{name: getattr(kept, name) for name in names}}
 
 
 def finishing(state: State) -> dict[str, Any] | None:
@@ -267,6 +279,7 @@ def finishing(state: State) -> dict[str, Any] | None:
     least = len(state.proposals) if now.certified is None else now.certified
     ready = sum(level >= least for _, _, level in state.proposals.values())
     return {
+        "class": state.promise.class_,
         "rate": state.promise.rate,
         "confidence": state.promise.confidence,
         "items": now.size,  # items that the model would label

@@ -476,10 +476,18 @@ class Views:
             "probabilities": None if blind else self._probabilities(lease.item, person),
             "suggestions": self._suggestions(lease),
             "answer": None if own == CANNOT_TELL else in_reply(own),
+            "asks": self._asks(lease),
             "predicted": None if blind else self._predicted(lease.item),
             "ruled_out": sorted(self.state.ruled_out(lease.item, person)),
             "lease_seconds": self.state.settings["lease_seconds"],
         }
+
+    def _asks(self, lease: Lease) -> int | None:
+        """Return the class that a confirmation is about; None: all classes."""
+        promise = self.state.promise if lease.item in self.state.proposals else None
+        if promise is None or promise.class_ is None or lease.reason != "audit":
+            return None
+        return self.state.book.now(promise.class_)
 
     def _suggestions(self, lease: Lease) -> list[Reply]:
         """Return the suggestions for a leased item; empty if it was ever a random check or a test item."""

@@ -212,6 +212,7 @@ class Promise(_Kind, frozen=True, tag="promise"):
     items: int = 0
     confirmed: int = 0
     wrong: int = 0
+    class_: int | None = None  # in a multi-label project: the model answers this class; None: all classes
 
 
 class HeldOut(_OfItem, frozen=True, tag="held_out"):

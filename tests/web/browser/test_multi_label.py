@@ -239,6 +239,38 @@ def test_the_model_can_finish_items_of_several_classes(page: Page) -> None:
     page.close()
 
 
+def test_one_class_is_confirmed_by_yes_and_no_and_answered_by_the_model(page: Page) -> None:
+    page.open("finishes one")
+    page.until(lambda: page.item)
+    page.find(".side [data-do=finish]").click()
+    page.until(lambda: page.text("dialog.finishing [role=status]"))
+    page.script("document.getElementById('finish-class').value = '1'")
+    for name, value in (("finish-rate", 50), ("finish-confidence", 50)):
+        page.script(f"document.getElementById('{name}').value = {value}")
+    page.script("document.getElementById('finish-class').dispatchEvent(new Event('input'))")
+    page.until(lambda: "say yes or no to this class" in page.text("dialog.finishing [role=status]"))
+    page.find("dialog.finishing .primary").click()
+    page.until(lambda: not page.all("dialog[open]") and not page.busy)
+    time.sleep(ECHO)
+    page.answer("s")  # the item in sight was there before
+    page.until(lambda: "Confirmation" in page.text("#reason"))
+    for _ in range(40):
+        if "Confirmation" not in page.text("#reason"):
+            break
+        assert page.text("#question") == "Is it politics?", "the guess is hidden"
+        time.sleep(ECHO)
+        item = page.item
+        page.press("y" if "politics" in page.text("#item") else "n")
+        page.until(lambda item=item: page.item != item)  # type: ignore[misc]
+    page.until(lambda: "politics" in page.text("dialog.finishing [role=status]"))
+    page.script("document.querySelectorAll('dialog.finishing .primary')[1].click()")
+    page.until(lambda: not page.all("dialog[open]") and not page.busy)
+    page.find(".side [data-do=finish]").click()
+    page.until(lambda: "The model has answered politics" in page.text("dialog.finishing"))
+    page.find("dialog.finishing .quiet").click()
+    page.until(lambda: not page.all("dialog[open]") and not page.busy)
+
+
 def test_a_phone_shows_classes_and_the_save_button(page: Page) -> None:
     page.size(390, 844, mobile=True)
     page.open("phone")

@@ -132,13 +132,12 @@ def standing(state: State) -> Certificate | None:
 def is_wrong(state: State, item: int, said: Value) -> bool | None:
     """Return whether people disagree with a proposal; skipped and "cannot tell" items count as wrong.
 
-    In a multi-label project all classes of the item have to be answered and right.
+    In a multi-label project all classes that the model proposes or denies have to be answered and right.
     """
     if item in state.labels:
         now, label = state.now(said), state.labels[item]
         if isinstance(now, ClassSet) and isinstance(label, ClassSet):
-            answered = {*label.present, *label.absent}
-            return label.present != now.present or not answered.issuperset(now.absent)
+            return not ({*now.present} <= {*label.present} and {*now.absent} <= {*label.absent})
         return now != label
     return True if item in state.answers or item in state.skipped else None
 

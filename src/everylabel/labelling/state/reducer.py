@@ -295,11 +295,16 @@ def _(body: events.AutoLabel, state: State, event: Event, item: int) -> None:
     state.audits.pop(item, None)
     state.proposals.pop(item, None)
     said: Value | None = body.class_
+    one_class = state.promise is not None and state.promise.class_ is not None
     if body.present is not None:
         said = ClassSet.of(body.present, state.book.present if body.absent is None else body.absent)
-    if said is not None and body.level is not None:
+    if said is None:
+        state.partly.pop(item, None)
+    elif body.level is not None:
         state.proposals[item] = said, body.sure, body.level
-    elif said is not None:
+    elif one_class and isinstance(said, ClassSet):
+        state.partly[item] = state.partly.get(item, ClassSet()).then(said)
+    else:
         state.finished[item] = said
     if body.audit:
         state.audits[item] = None
@@ -311,7 +316,14 @@ def _(body: events.Missing, state: State, event: Event, item: int) -> None:
         state.missing.pop(item, None)
     else:
         state.missing[item] = None
-        for known in (state.skipped, state.finished, state.audits, state.proposals, state.checked):
+        for known in (
+            state.skipped,
+            state.finished,
+            state.partly,
+            state.audits,
+            state.proposals,
+            state.checked,
+        ):
             known.pop(item, None)
         _release(state, state.holder.get(item, ""), item)
     vote(state, item)
@@ -355,6 +367,10 @@ def _(body: events.Undo, state: State, event: Event, item: int) -> None:
 def _(body: events.Promise, state: State, event: Event, item: int) -> None:
     state.promise = None if body.rate is None else body
     state.proposals = {}
+    if body.rate is None and not state.partly:
+        state.kept = {}
+    elif body.kept and body.class_ is not None:
+        state.kept[body.class_] = body
 
 
 def _grant_wish(state: State, among: int | None) -> None:

@@ -81,9 +81,11 @@ class State:
     )  # item -> event up to which answers no longer count
     changed: dict[int, int] = field(default_factory=dict)  # item -> event of its last change of content
     finished: dict[int, Value] = field(default_factory=dict)  # auto-labelled item -> label
+    partly: dict[int, ClassSet] = field(default_factory=dict)  # free item -> classes that the model answered
     audits: Items = field(default_factory=dict)  # auto-labelled items that people should confirm
     proposals: dict[int, tuple[Value, float, int]] = field(default_factory=dict)  # item -> label, sure, level
     promise: events.Promise | None = None  # error rate that confirming the proposals guarantees
+    kept: dict[int, events.Promise] = field(default_factory=dict)  # class that the model answered -> promise
     missing: Items = field(default_factory=dict)  # items that are gone from their source
     test: Items = field(default_factory=dict)  # the test set
     test_labels: dict[int, Value] = field(default_factory=dict)
@@ -147,6 +149,14 @@ class State:
         """Return the label of an auto-labelled item, mapped to the current classes; None if it has none."""
         said = self.finished.get(item)
         return None if said is None else self.now(said)
+
+    def classes_by_model(self, item: int) -> ClassSet | None:
+        """Return the classes that the model answered for an item that nobody has answered.
+
+        The item stays in the pool: people may be asked about its other classes.
+        """
+        said = None if item in self.answers else self.partly.get(item)
+        return None if said is None else said.now(self.book)
 
     @property
     def confirms(self) -> bool:
@@ -461,7 +471,8 @@ class LabelSet(NamedTuple):
         classes, withdrawn = [book.names[number] for number in book.order], state.withdrawn_items()
         known = {*state.labels, *state.test_labels}
         said = {i: state.by_model(i) for i in state.finished if i not in known}
-        by_model = {i: placed(value) for i, value in said.items() if value is not None}
+        said |= {i: state.classes_by_model(i) for i in state.partly.keys() - said.keys()}
+        by_model = {i: placed(value) for i, value in sorted(said.items()) if value is not None}
         gone = {i: frozenset(place[number] for number in state.place(i).ruled_out) for i in state.doubted}
         gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
         given = _copied(state.ids), classes, labels, answers, times, names, withdrawn, test, none, by_model

@@ -49,7 +49,7 @@ function taken(event) {
 }
 
 /** Whether "n" says no, and does not add a class. */
-const noIsKey = () => state.yesNo && !manyClasses();
+const noIsKey = () => (state.yesNo || Number.isInteger(state.task?.asks)) && !manyClasses();
 
 /** The digit printed on the key: with Shift, or on a French keyboard, the typed character differs. */
 export function digitOf(event) {

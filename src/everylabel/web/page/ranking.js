@@ -12,6 +12,8 @@ export function byLikelihood(classes, probabilities) {
 
 /** The class to ask about with yes or no, and whether it is the last one left; null if none may be proposed. */
 export function proposed() {
+  const asked = state.classes.find(({ id }) => id === state.task?.asks); // a confirmation of one class
+  if (asked) return { ...asked, last: false };
   if (!state.yesNo || !guessShown()) return null;
   if (state.multiLabel) return mostUnsure();
   const left = state.classes.filter(({ id }) => !state.task.ruled_out?.includes(id));

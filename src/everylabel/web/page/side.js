@@ -24,7 +24,7 @@ function drawCounts(progress) {
   if (progress.update_ms !== null) parts.push(`learned in ${milliseconds(progress.update_ms)}`);
   if (progress.partial) parts.push(`${count(progress.partial)} answered partly`);
   if (progress.per_item !== null && labelled) parts.push(`${progress.per_item.toFixed(1)} classes an item`);
-  if (progress.finished) parts.push(`${count(progress.finished.items)} labelled by the model`);
+  if (progress.finished?.items) parts.push(`${count(progress.finished.items)} labelled by the model`);
   if (progress.cannot_tell) parts.push(`${count(progress.cannot_tell)} “cannot tell”`);
   setText(byId("speed"), parts.join(" · "));
   const [figure, beside] = accuracyFigures(progress.accuracy);

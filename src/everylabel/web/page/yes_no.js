@@ -86,7 +86,8 @@ function draw() {
   byId("others").setAttribute("aria-expanded", String(!document.documentElement.classList.contains("folded")));
   if (!best) return;
   const name = make("strong", { dir: "auto" }, ...breakable(shownName(best.name)));
-  byId("question").replaceChildren("Is it ", name, "? ", make("span", { className: "share" }, percent(state.task.probabilities[best.id] ?? 0)));
+  const share = state.task.probabilities ? percent(state.task.probabilities[best.id] ?? 0) : "";
+  byId("question").replaceChildren("Is it ", name, "? ", make("span", { className: "share" }, share));
   byId("question").title = best.description || "";
   setText(byId("no-word"), best.last ? "No: none of these" : "No");
   const gone = (state.task.ruled_out ?? []).map(className);

@@ -39,6 +39,7 @@ FieldValue = (
 )
 Rate = Annotated[float, Query(ge=0.001, le=0.5)]
 Confidence = Annotated[float, Query(ge=0.5, le=0.999)]
+OneClass = Annotated[int | None, Query(ge=0, le=2**31, alias="class")]
 
 
 def _no_bool(value: Any) -> Any:
@@ -208,6 +209,9 @@ class FinishBody(PersonBody):
 
     rate: Annotated[float, Field(ge=0.001, le=0.5)] = 0.05
     confidence: Annotated[float, Field(ge=0.5, le=0.999)] = 0.95
+    class_: Number | None = Field(
+        None, alias="class", description="in a multi-label project: the only class that the model answers"
+    )
 
 
 class UndoBody(PersonBody):
@@ -447,15 +451,17 @@ def finishing(views: Views) -> APIRouter:
     router = APIRouter(prefix="/api/finish")
 
     @router.get("", responses=problems())
-    async def preview(rate: Rate = 0.05, confidence: Confidence = 0.95) -> dict[str, Any]:
+    async def preview(
+        rate: Rate = 0.05, confidence: Confidence = 0.95, class_: OneClass = None
+    ) -> dict[str, Any]:
         """Return how many items the model would label, and how many confirmations that requires."""
-        return await wrap_future(await to_thread(Finishing(views).preview, rate, confidence))
+        return await wrap_future(await to_thread(Finishing(views).preview, rate, confidence, class_))
 
     @router.post("/start", responses=problems(409))
     async def start(body: FinishBody) -> dict[str, Any]:
         """Start confirmations: people check items drawn at random from those that the model would label."""
         return await wrap_future(
-            await to_thread(Finishing(views).start, body.person, body.rate, body.confidence)
+            await to_thread(Finishing(views).start, body.person, body.rate, body.confidence, body.class_)
         )
 
     @router.post("", responses=problems(409))
@@ -465,7 +471,7 @@ def finishing(views: Views) -> APIRouter:
 
     @router.post("/undo", responses=problems())
     async def take_back(body: PersonBody) -> dict[str, Any]:
-        """Remove all labels given by the model, and end the confirmations."""
+        """End the confirmations; if none are running, remove all labels given by the model."""
         return await wrap_future(Finishing(views).take_back(body.person))
 
     return router
