@@ -139,7 +139,7 @@ def test_accuracy_without_checks_may_be_anything() -> None:
 
 
 def test_teaching_equals_rounds_of_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teaching, "NEARLY", 1e-9)
+    monkeypatch.setattr(teaching, "CLASSIFIES", 1e-9)
     monkeypatch.setattr(teaching, "ROUNDS", 3)
     x, y = blobs(60, 3)
     labels, k = first(y, 12), 3

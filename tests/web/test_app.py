@@ -207,6 +207,18 @@ def test_people_come_and_go(client: httpx.Client) -> None:
         ("next", {"person": 5}, 422, "person: Input should be a valid string"),
         ("undo", {"person": "nobody"}, 409, "nobody has given no answer"),
         ("classes", {"name": ""}, 422, "name is ''"),
+        (
+            "suggestions",
+            {
+                "source": "llm",
+                "suggestions": [
+                    {"item": "digit 1", "class": 1},
+                    {"item": "digit 2", "class": 1, "score": 82},
+                ],
+            },
+            422,
+            "suggestions[1].score: Input should be less than or equal to 1",
+        ),
     ],
 )
 def test_bad_requests_are_explained(

@@ -508,6 +508,8 @@ def _explained(error: dict[str, Any]) -> str:
     """Return a message that names the invalid field and the expected value."""
     where, *field = error["loc"]
     name = str(field[0]) if field and isinstance(field[0], str) else f"the {where}"
+    if len(field) > 1 and isinstance(field[1], int):  # an entry of a list, with its field
+        name += "".join([f"[{field[1]}]", *(f".{part}" for part in field[2:3])])
     expected = str(error["msg"]).removeprefix("Value error, ")
     if name == "class" and error["type"] != "missing":
         expected = "expected a class's number or name"

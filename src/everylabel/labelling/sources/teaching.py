@@ -34,7 +34,7 @@ from everylabel.core import Posterior, fit_map, laplace
 from everylabel.core.arrays import softmax
 from everylabel.core.updates.partial import note_shares
 from everylabel.labelling.model.training import RuledOut, in_order
-from everylabel.labelling.sources.consensus import UNLIKELY
+from everylabel.labelling.sources.consensus import CLASSIFIES, UNLIKELY
 from everylabel.labelling.sources.evidence import SoftTargets, evidence_of, measure
 from everylabel.labelling.sources.reliability import Confusion
 from everylabel.labelling.state.types import Suggestions
@@ -47,7 +47,6 @@ ROUNDS = 5  # EM rounds
 USELESS_FROM = 0.95  # probability of being useless above which a source is ignored
 MOST = 20_000  # maximum number of items with suggestions that the head is trained on
 IMPOSSIBLE = -1e3  # logarithm of a probability
-NEARLY = 1e-3  # tolerance of all trainings except the last
 CLOSEST = 0.05  # least 1 - w c v, for an item that alone determines a direction
 
 
@@ -95,7 +94,7 @@ def teach(
         said = log_likelihood(items, heard, learned, labels, k, ruled_out)
         q = np.asarray(softmax(logits + said))
         both = np.concatenate([certain, q])
-        accuracy = tol if i == ROUNDS - 1 else NEARLY
+        accuracy = tol if i == ROUNDS - 1 else CLASSIFIES
         mean = fit_map(design, both, k, precision, weights=weights, init=mean, soft=True, tol=accuracy)
         change = without_own(mean, design, both, weights, precision)[len(y) :]
         logits, targets = more @ mean[:-1] + mean[-1] + change, SoftTargets(items, q, light, change)
