@@ -110,6 +110,9 @@ def test_the_one_text_column_is_chosen_and_reported(tmp_path: Path) -> None:
     none.write_text("x,y\n1,2\n")
     with pytest.raises(EverylabelError, match="none looks like text; pass --text-column"):
         open_project(none)
+    chinese = tmp_path / "chinese.csv"
+    chinese.write_text("text,label\n\u4f60\u597d,a\n\u518d\u89c1,b\n")  # texts without spaces
+    assert open_project(chinese, model="tfidf").display.item(0)["text"] == "\u4f60\u597d"
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "tsv", "parquet"])

@@ -148,23 +148,16 @@ def label(
     given = {name: value for name, value in locals().items() if name != "source"}  # fields of `LabelOptions`
     from everylabel.data.classes import class_list
     from everylabel.projects.options import LabelOptions
-
-    given |= {"classes": class_list(classes, encoding), "images_in": images_in or ()}
-    given |= {"port": _port(host) if port is None else port, "names_prior": options.is_on(names_prior)}
-    _label(source, LabelOptions(**given))
-
-
-def _port(host: str) -> int:
-    """Return the default port, or the next free one with a note."""
     from everylabel.web.server import free_port
 
-    port = free_port(host, PORT)
-    if port != PORT:
-        note(f"port {PORT} is in use, so the page is at port {port}")
-    return port
+    given |= {"classes": class_list(classes, encoding), "images_in": images_in or ()}
+    given["port"] = free_port(host, PORT) if port is None else port
+    given["names_prior"] = options.is_on(names_prior)
+    _label(source, LabelOptions(**given), moved=port is None and given["port"] != PORT)
 
 
-def _label(source: str, given: "LabelOptions") -> None:
+def _label(source: str, given: "LabelOptions", moved: bool) -> None:
+    """Serve the page of a source. `moved`: the default port is in use, so the page is at another one."""
     from everylabel.formats.suggestions import read_suggestions
     from everylabel.projects.labelled import STORE, kept_in
     from everylabel.web.server import check_free, serve
@@ -178,6 +171,8 @@ def _label(source: str, given: "LabelOptions") -> None:
         return items
 
     project = opened(source, **how | {"check": checked} | sharded)
+    if moved:
+        note(f"port {PORT} is in use, so the page is at port {given.port}")
     proposed = read_suggestions(project, given, note)
     serving = replace(given, labels=_imported(project, given), proposed=proposed, **_rows_of(project))
     with embedding_bar() as progress:

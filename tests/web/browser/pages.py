@@ -41,6 +41,11 @@ def start_browser(*more: str, requests: bool = False) -> webdriver.Chrome:
     return driver
 
 
+def plain(text: object) -> str:
+    """Return a text with plain spaces: units have no-break spaces before them."""
+    return str(text).replace("\xa0", " ")
+
+
 class Page:
     """One open page."""
 
@@ -89,7 +94,7 @@ class Page:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str) -> str:
-        return str(self.script("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
+        return plain(self.script("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
 
     @property
     def item(self) -> str:

@@ -6,7 +6,7 @@ import pytest
 from selenium import webdriver
 
 from tests.web.browser.conftest import fresh
-from tests.web.browser.pages import ENTER, ESCAPE, TAB, Page
+from tests.web.browser.pages import BACKSPACE, ENTER, ESCAPE, TAB, Page
 from tests.web.browser.servers import Server
 
 DOWN = "\ue015"
@@ -89,6 +89,41 @@ def test_a_word_of_a_class_name_is_not_broken_on_a_phone(bank_page: Page) -> Non
     bank_page.open("words")
     bank_page.script(NAMED)
     assert bank_page.script(BROKEN) == []
+
+
+TWELVE = """document.querySelector("#item .fields").remove();
+const short = "card payment declined";
+const named = (first, id) => ({ ...first, id, name: `${id} ${short}`, key: "" });
+return import("/static/state.js").then(({ state, setClasses }) =>
+    setClasses([...Array(12).keys()].map((id) => named(state.classes[0], id))))"""
+WHOLE = """const seen = (button) => {
+    const { x, top, bottom } = button.getBoundingClientRect();
+    return [top + 2, bottom - 2].every((y) => button.contains(document.elementFromPoint(x + 20, y)));
+};
+return [...document.querySelectorAll("#classes .class")].filter(seen).length"""
+
+
+@pytest.mark.parametrize("size", [(1400, 760), (1000, 700), (390, 844)])
+def test_twelve_classes_are_in_sight(bank_page: Page, size: tuple[int, int]) -> None:
+    bank_page.open("twelve")
+    bank_page.script(TWELVE)
+    bank_page.until(lambda: len(bank_page.all("#classes .class")) == 12)
+    bank_page.size(*size, mobile=size[0] < 400)
+    bank_page.until(lambda: bank_page.script(WHOLE) == 12)
+
+
+def test_menu_of_a_phone_switches_yes_no(bank_page: Page) -> None:
+    page = bank_page
+    page.size(390, 844, mobile=True)
+    page.open("menu")
+    switch = page.find('.actions [data-do="yesno"]')
+    assert not switch.is_displayed()
+    page.find(".menu-button").click()
+    page.until(lambda: page.all("dialog[open] .menu-entry"))
+    next(entry for entry in page.all(".menu-entry") if entry.text == "Yes / no").click()
+    page.until(switch.is_displayed)  # so that it can be switched off
+    switch.click()
+    page.until(lambda: not switch.is_displayed())
 
 
 def test_order_merge_and_bring_back_by_keyboard(bank_page: Page, bank: Server) -> None:
@@ -188,10 +223,18 @@ def test_key_and_colour_on_a_phone(bank_page: Page, bank: Server) -> None:
     page.script("document.querySelector('[data-do=classes]').click()")
     page.until(lambda: page.all("#more-2"))
     page.find("#more-2 summary").click()
-    assert page.script("return document.documentElement.scrollWidth <= innerWidth")
+    page.find("#remove-2").click()
+    fits = "const box = document.querySelector('.dialog-body'); return box.scrollWidth <= box.clientWidth"
+    assert page.script(fits)
+    page.find("#remove-2").click()
+    button = page.find(".class-list form:has(#class-2) [type=submit]")
+    assert not button.is_displayed()  # nothing to save
+    page.find("#class-2").send_keys("s")
+    page.until(button.is_displayed)
     name, save = page.find("#class-2").rect, page.find(".class-list form:has(#class-2) [type=submit]").rect
     assert save["x"] >= name["x"] + name["width"]  # beside its name
     assert save["width"] >= 60
+    page.find("#class-2").send_keys(BACKSPACE)
     page.script(
         """for (const [id, value] of [["key-2", "w"], ["colour-2", "#112233"]]) {
         const box = document.getElementById(id); box.value = value;

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.web.browser.pages import BACKSPACE, CONTROL, ENTER, SHIFT, TAB, Page
+from tests.web.browser.pages import BACKSPACE, CONTROL, ENTER, SHIFT, TAB, Page, plain
 from tests.web.browser.servers import Server
 
 
@@ -20,7 +20,7 @@ def test_thirty_digits_by_keys(page: Page, digits: Server) -> None:
     assert digits.get("/api/progress")["labelled"] == before + 30
     given = [(event["item"], event["class"]) for event in reversed(_answers(digits, "thirty"))]
     assert given == [(item, i % 10) for i, item in enumerate(items)]
-    assert "learned in" in page.text("#tick")
+    assert page.text("#tick") == "Saved: 9"
     assert "learned in" in page.text("#speed")
     page.until(lambda: page.all("#curve svg path.expected"))
     page.until(lambda: len(page.all("#balance tbody tr")) >= 10)
@@ -95,29 +95,31 @@ def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
         page.driver.execute_async_script(PROGRESS, *figures)
         return [page.text(name) for name in ("#accuracy", "#accuracy-range", "#accuracy-note")]
 
-    summary = "return document.getElementById('side-summary').textContent"
+    def summary() -> str:
+        return plain(page.script("return document.getElementById('side-summary').textContent"))
+
     assert shown(2, None, None, None, None) == [
-        "–",
+        "",
         "",
         "Known after 3 more random checks. One item in 10 is one.",
     ]
-    assert page.script(summary) == "28 labels, 1,768 left"
+    assert summary() == "28 labels, 1,768 left"
     assert page.text("#accuracy-baseline") == ""
     told = "On unlabelled items, estimated from 12 random checks"
     assert shown(12, 0.9, 0.62, 0.97, 0.3) == ["62–97 %", "", told]
-    assert page.script(summary) == "28 labels, 1,768 left · accuracy 62–97 %"
-    assert "random checks say 62–97 %" in str(page.find("#curve svg").get_attribute("aria-label"))
+    assert summary() == "28 labels, 1,768 left · accuracy 62–97 %"
+    assert "random checks say 62–97 %" in plain(page.find("#curve svg").get_attribute("aria-label"))
     assert page.text("#accuracy-baseline") == "Always answering “1” would be right on about 30 %."
     assert shown(12, 0.9, 0.62, 0.97, 0.3, 34)[2] == f"{told} (at label 28)"
     assert shown(20, 0.95, 0.76, 0.99, 0.96)[:2] == ["95 %", "76–99 %"]
     assert page.text("#accuracy-baseline").endswith("The model is no better than that yet.")
-    assert "accuracy 95 % (76–99 %)" in page.script(summary)
+    assert "accuracy 95 % (76–99 %)" in summary()
     assert shown(50, 0.9978, 0.95, 0.9999, 0.2)[0] == "above 99 %"
 
 
-ARRIVING = """const done = arguments[arguments.length - 1];
+ARRIVING = """const [coming, done] = arguments;
     import("/static/state.js").then(({setProgress, state}) => {
-        const arriving = {joined: 2, coming: 0, problem: "the source has changed"};
+        const arriving = {joined: 2, coming, problem: coming ? "" : "the source has changed"};
         setProgress({...state.progress, version: Infinity, arriving, finished: {items: 544}});
         done(document.getElementById("arriving").textContent);
     });"""
@@ -125,7 +127,12 @@ ARRIVING = """const done = arguments[arguments.length - 1];
 
 def test_problem_of_the_source_and_items_of_the_model_are_shown(page: Page) -> None:
     page.open("arriving")
-    assert page.driver.execute_async_script(ARRIVING) == "All 1,797 items loaded. The source has changed"
+    told = [page.driver.execute_async_script(ARRIVING, coming) for coming in (0, 3, 0)]
+    assert told == [
+        "The source has changed",
+        "1,797 items loaded, 3 more on the way",
+        "All 1,797 items loaded. The source has changed",
+    ]
     assert "544 labelled by the model" in page.text("#speed")
 
 

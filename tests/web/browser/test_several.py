@@ -1,6 +1,6 @@
 """Many with one key, in the browser: queues, near copies, search results, the map."""
 
-from tests.web.browser.pages import BACKSPACE, ENTER, ESCAPE, Page
+from tests.web.browser.pages import BACKSPACE, ENTER, ESCAPE, Page, plain
 from tests.web.browser.servers import Server
 
 TOGETHER = """
@@ -249,7 +249,7 @@ def test_suspect_labels_are_not_known_before_the_first_estimate(page: Page) -> N
 def test_saved_message_is_not_cut(page: Page) -> None:
     page.open("tick")
     before = [button.rect for button in page.all(".actions button")]
-    page.script("document.getElementById('tick').textContent = 'Saved: Rechnung · learned in 12.3 ms'")
+    page.script("document.getElementById('tick').textContent = 'Saved: transfer not received by recipient'")
     cut = """const tick = document.getElementById("tick");
         return tick.scrollWidth > tick.clientWidth || tick.scrollHeight > tick.clientHeight + 1"""
     assert not page.script(cut)
@@ -276,7 +276,7 @@ def test_confirmations_are_explained_in_plain_words(page: Page) -> None:
     page.open("finish")
 
     def told(name: str, **given: object) -> str:
-        return str(page.driver.execute_async_script(SENTENCE, name, given))
+        return plain(page.driver.execute_async_script(SENTENCE, name, given))
 
     assert told("planned", items=812, needed=68).startswith(
         "The model would label 812 items that it is surest of. First confirm 68 of them"

@@ -83,7 +83,7 @@ def test_key_n_shows_the_next_proposal_and_y_the_next_item(page: Page, taught: S
     time.sleep(ECHO)
     assert page.answer("y") == item
     assert _last(taught, "yes") == [("label", item, int(now))]
-    assert page.text("#live").startswith(f"Saved: {now} ")
+    assert page.text("#live").startswith(f"Saved: {now}. ")
 
 
 def test_enter_arrows_and_the_keys_of_classes_work_and_all_is_remembered(page: Page, taught: Server) -> None:

@@ -277,11 +277,11 @@ def looks_like(
 
 
 def _texts(columns: dict[str, list[str]]) -> list[str]:
-    """Return the columns of words: the longest one, and all of similar length."""
+    """Return the columns of words, or named text: the longest one, and all of similar length."""
     lengths = {
         name: sum(map(len, values)) / len(values)
         for name, values in columns.items()
-        if len(columns) == 1 or _are_words(values)
+        if len(columns) == 1 or name.lower() == "text" or _are_words(values)
     }
     longest = max(lengths.values(), default=0)
     return [name for name, length in lengths.items() if length and length >= NEAR * longest]

@@ -6,12 +6,12 @@ const ENOUGH_CHECKS = 20; // from here on the estimate is shown before its range
 
 /** The large figure and the text beside it. With few checks the figure is the range: people would trust one number. */
 export function accuracyFigures({ checks, estimate, low, high }) {
-  if (estimate === null) return ["–", ""];
+  if (estimate === null) return ["", ""];
   return checks < ENOUGH_CHECKS ? [range(low, high), ""] : [share(estimate), range(low, high)];
 }
 
 /** Nothing is certain: a share that rounds to 100 % is shown as "above 99 %". */
-const share = (value) => (value > 0.995 ? "above 99 %" : percent(value));
+const share = (value) => (value > 0.995 ? "above 99\u00a0%" : percent(value));
 
 function note({ checks, needed, estimate, labels }, every, labelled) {
   if (estimate !== null) {
@@ -64,7 +64,6 @@ export function drawAccuracy({ accuracy, settings, test, labelled }) {
   const [figure, beside] = accuracyFigures(accuracy);
   setText(byId("accuracy"), figure);
   setText(byId("accuracy-range"), beside);
-  byId("accuracy").classList.toggle("empty", accuracy.estimate === null);
   setText(byId("accuracy-note"), note(accuracy, settings.check_every, labelled));
   byId("accuracy-baseline").replaceChildren(...baseline(accuracy));
   setText(byId("test-note"), testNote(test));

@@ -2,7 +2,7 @@
 // undo of the answer under way, and the answer that corrects it. Any other key would be for an item that the person
 // has not seen: it does not count, and the page says so.
 import { ApiError, get, insist, leftovers, post, save } from "./api.js";
-import { announce, byId, count, milliseconds, plural, setText, toast } from "./dom.js";
+import { announce, byId, count, plural, setText, toast } from "./dom.js";
 import { meanwhileText } from "./meanwhile.js";
 import { missed } from "./missed.js";
 import { arrive } from "./presence.js";
@@ -73,8 +73,8 @@ export async function exchange(request, said, doing = "Waiting for the server �
     waited();
     take(reply);
     if (said) {
-      showTick(said(reply.progress));
-      announce(`${said(reply.progress)}. ${describe(reply.next, before)}`);
+      showTick(said());
+      announce(`${said()}. ${describe(reply.next, before)}`);
     }
     return reply;
   } catch (error) {
@@ -155,15 +155,13 @@ function rememberAnswer(reply, item, extra) {
 
 export function label(number) {
   const name = className(number);
-  const said = ({ update_ms: ms }) => `Saved: ${name}${ms === null ? "" : ` · learned in ${milliseconds(ms)}`}`;
-  return answer("/api/label", { class: number }, said, LEARNING);
+  return answer("/api/label", { class: number }, () => `Saved: ${name}`, LEARNING);
 }
 
 /** Saves the classes of an item in a multi-label project; `absent` defaults to all others. */
 export function labelSet(present, absent = null) {
   const name = absent === null ? className(present) : present.length ? `yes, ${className(present)}` : `not ${className(absent)}`;
-  const said = ({ update_ms: ms }) => `Saved: ${name}${ms === null ? "" : ` · learned in ${milliseconds(ms)}`}`;
-  return answer("/api/label_set", { present, absent }, said, LEARNING);
+  return answer("/api/label_set", { present, absent }, () => `Saved: ${name}`, LEARNING);
 }
 
 /** Rules out a class; the item stays for the next proposal. */

@@ -59,7 +59,7 @@ function more(each, position, act) {
     box.scrollIntoView({ block: "nearest" }); // the whole box, not only the focused element
   });
   const row = make("div", { className: "row wrap" }, field(key.id, "Key", key), field(paint.id, "Colour", paint), up, down, remove);
-  const details = make("details", { id: `more-${each.id}`, className: "more" }, make("summary", {}, "Key, colour, order, remove"), row, box);
+  const details = make("details", { id: `more-${each.id}`, className: "more" }, make("summary", { "aria-label": `More about ${each.name}: key, colour, order, remove` }, "More"), row, box);
   return details;
 }
 

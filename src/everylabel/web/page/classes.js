@@ -1,10 +1,11 @@
 // The classes dialog: add, change, order, remove, merge and restore classes; the last change can be undone.
 import { refresh } from "./actions.js";
+import { classKey } from "./answers.js";
 import { get, newKey, patch, post } from "./api.js";
 import { classRow, nameBox } from "./class_row.js";
 import { closeDialog, showDialog } from "./dialogs.js";
 import { announce, byId, make, plural, setText, toast } from "./dom.js";
-import { className, setClasses, state } from "./state.js";
+import { className, setClasses, shownName, state } from "./state.js";
 
 const ALIKE = "class_alike"; // error code of a name very similar to another; the page asks first
 
@@ -47,11 +48,12 @@ function words(error) {
   return error.code === ALIKE ? error.message.replace(" Then pass sure", " Press again if so.") : error.message;
 }
 
-/** Tells that a class was added; in a multi-label project also that earlier items are not answered for it. */
+/** Tells the key of an added class; in a multi-label project that earlier items are not answered for it. */
 function sayAdded(name) {
   const n = state.multiLabel ? (state.progress?.labelled ?? 0) : 0;
-  const more = n ? `${plural(n, "item")} without an answer to it: see Queues.` : "The other classes keep their keys.";
-  toast(`Added “${name}”. ${more}`);
+  const key = classKey(state.classes.at(-1)?.id);
+  const more = n ? `; ${plural(n, "item")} without an answer to it: see Queues` : key && `, key ${key}`;
+  toast(`Added “${shownName(name)}”${more}`);
 }
 
 export function openAdd() {

@@ -25,9 +25,9 @@ export const count = (number) => whole.format(number);
 
 export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
-export const percent = (share) => `${Math.round(100 * share)} %`;
+export const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 
-export const range = (low, high) => `${Math.round(100 * low)}–${Math.round(100 * high)} %`;
+export const range = (low, high) => `${Math.round(100 * low)}–${Math.round(100 * high)}\u00a0%`;
 
 /** Long names break after a joint (_ - . /) rather than anywhere. */
 export function breakable(name) {

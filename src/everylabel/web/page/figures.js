@@ -4,6 +4,9 @@ import { showDialog } from "./dialogs.js";
 import { announce, breakable, count, make, percent, plural, range, setText } from "./dom.js";
 import { shownName, state } from "./state.js";
 
+const MEANING =
+  "Precision: of the items predicted as a class, how many are of it. Recall: of the items of a class, how many are predicted as it. " +
+  "Each item is predicted by a model that did not learn its label.";
 const WISHED = 10; // checks that one press requests
 
 const head = (...titles) => make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
@@ -40,7 +43,7 @@ function classTable({ classes }, reply, draw, status, wishing) {
     if (state.multiLabel) cells.push(cell(each.f1, each.true_or_predicted, reply.needed));
     return make("tr", {}, named(name), ...cells, wishing ? wishButton(each.class, name, reply.wishes, draw, status) : null);
   });
-  const titles = ["class", "precision: share of the items predicted as this class that are of it", "recall: share of the items of this class that are predicted as it"];
+  const titles = ["class", "precision", "recall"];
   if (state.multiLabel) titles.push("F1");
   if (wishing) titles.push("");
   return make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head(...titles), make("tbody", {}, ...rows)));
@@ -88,7 +91,7 @@ export async function openFigures() {
   try {
     const reply = await get("/api/figures");
     draw(reply);
-    setText(status, reply.checks ? "Each item is predicted by a model that did not learn its label." : "Available after the first labels of two classes.");
+    setText(status, reply.checks ? MEANING : "Available after the first labels of two classes.");
   } catch (error) {
     setText(status, error.message);
   }

@@ -9,17 +9,22 @@ import { className, few, labelName, shownName, state } from "./state.js";
 const PAGE = 50;
 const FOUND = 100;
 
-/** The number of items found, and the keys for them. */
 function summary(number) {
   if (!number) return "Nothing found";
-  if (number === FOUND) return `The first ${number} items; Enter opens the first, Ctrl Enter labels them together`;
-  return number === 1 ? "1 item; Enter opens it" : `${plural(number, "item")}; Enter opens the first, Ctrl Enter labels them together`;
+  return number === FOUND ? `The first ${number} items` : plural(number, "item");
+}
+
+/** The keys for the items found. */
+function searchKeys(number) {
+  if (!number) return "";
+  return number === 1 ? "Enter opens it." : "Enter opens the first, Ctrl Enter labels them together.";
 }
 
 export function openSearch() {
   const box = make("input", { type: "search", id: "search-box", autocomplete: "off", dir: "auto", placeholder: "Words, or an item's id" });
   box.setAttribute("autofocus", "");
   const status = make("p", { className: "note", role: "status" });
+  const keys = make("p", { className: "note no-keys" });
   const list = make("ul", { className: "results" });
   const several = make("button", { type: "button", className: "quiet", hidden: true }, "Label them together …");
   let hits = [];
@@ -32,6 +37,7 @@ export function openSearch() {
       list.replaceChildren();
       several.hidden = true;
       setText(status, "");
+      setText(keys, "");
       return;
     }
     try {
@@ -41,6 +47,7 @@ export function openSearch() {
       hits = items;
       several.hidden = items.length < 2;
       setText(status, summary(items.length));
+      setText(keys, searchKeys(items.length));
     } catch (error) {
       if (mine === turn) setText(status, error.message);
     }
@@ -57,7 +64,7 @@ export function openSearch() {
   });
   arrowKeys(list, box);
   const label = make("label", { htmlFor: "search-box", className: "unseen" }, "Search the items");
-  showDialog("search", "Search", [label, box, status, several, list]);
+  showDialog("search", "Search", [label, box, status, keys, several, list]);
 }
 
 function when(iso) {

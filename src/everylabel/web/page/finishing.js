@@ -6,7 +6,7 @@ import { count, make, plural, setText, settle } from "./dom.js";
 import { className, on, shownName, state } from "./state.js";
 
 const MOST = 0.5; // largest error rate that the server accepts
-const share = (value) => `${Number((100 * value).toFixed(1))} %`;
+const share = (value) => `${Number((100 * value).toFixed(1))}\u00a0%`;
 const errors = (wrong) => (wrong ? plural(wrong, "error") : "no error");
 
 function number(id, text, value, most) {

@@ -1,27 +1,31 @@
 // The table of shortcuts: it runs them and the help lists it, so the two cannot disagree.
 import { chooseByDigit, chooseByLetter, focusFilter } from "./answers.js";
 import { dialogOpen, gaveBack, showDialog } from "./dialogs.js";
-import { make, setText } from "./dom.js";
+import { byId, make, setText } from "./dom.js";
 import { manyClasses, on, state } from "./state.js";
 import { unfold, yesNoKey, yesNoKeys } from "./yes_no.js";
 
+const several = () => state.multiLabel;
+const single = () => !state.multiLabel;
+
+// `where`: the projects in which the help lists the key
 const SHORTCUTS = [
   { keys: ["u", "Backspace"], also: "Ctrl Z", does: "undo", text: "Take the last answer back (any number of times)" },
-  { keys: ["Enter"], does: "save", text: "Several classes per item: save the ticked classes (none ticked: no class)" },
+  { keys: ["Enter"], does: "save", where: several, text: "Save the ticked classes (none ticked: no class)" },
   { keys: ["s", " "], does: "skip", text: "Skip this item for now" },
-  { keys: ["-"], does: "none", text: "None of these classes: the model learns that, too" },
+  { keys: ["-"], does: "none", where: single, text: "None of these classes: the model learns that, too" },
   { keys: ["x"], does: "cannot", text: "Cannot tell: the model learns nothing from it" },
-  { keys: [";"], does: "accept", text: "Take the suggested class" },
+  { keys: [";"], does: "accept", where: () => state.sources > 0, text: "Take the suggested class" },
   { keys: ["p"], does: "probabilities", text: "Hide or show the model's probabilities" },
   { keys: ["."], does: "yesno", text: "Yes / no: one proposal at a time, or all classes" },
-  { keys: ["f"], does: "filter", text: "Filter the classes (more than ten classes; with more than twenty, type any letter)" },
-  { keys: ["z"], does: "zoom", text: "Picture: fit, or pixel by pixel" },
+  { keys: ["f"], does: "filter", where: () => !byId("filter-box").hidden, text: "Filter the classes" },
+  { keys: ["z"], does: "zoom", where: () => state.kind === "image", text: "Picture: fit, or pixel by pixel" },
   { keys: ["n", "+"], does: "add", text: "Add a class" },
   { keys: ["c"], does: "classes", text: "Classes: rename, order, remove, merge, keys, colours" },
   { keys: ["/"], does: "search", text: "Search, and jump to an item" },
   { keys: ["h"], does: "history", text: "History, and answer again" },
   { keys: ["q"], does: "queues", text: "Queues: lists of items worth a look" },
-  { keys: ["g"], does: "copies", text: "Label near copies of this item together" },
+  { keys: ["g"], does: "copies", where: single, text: "Label near copies of this item together" },
   { keys: ["m"], does: "map", text: "Map of all items" },
   { keys: [","], does: "settings", text: "Settings: strategy, random checks" },
   { keys: ["e"], does: "export", text: "Export labels, predictions, the model" },
@@ -121,8 +125,8 @@ function keyCaps(keys, also) {
 
 export function openHelp() {
   const row = (caps, text) => make("div", {}, make("dt", {}, ...caps), make("dd", {}, text));
-  const first = row([make("kbd", {}, "1"), " … ", make("kbd", {}, "0")], "Give the class with this key; ⇧ means with Shift");
-  const rows = SHORTCUTS.map(({ keys, also, text }) => row(keyCaps(keys, also), text));
+  const first = row([make("kbd", {}, "1"), " … ", make("kbd", {}, "0")], state.multiLabel ? "Tick the class with this key; ⇧ means with Shift" : "Give the class with this key; ⇧ means with Shift");
+  const rows = SHORTCUTS.filter(({ where }) => where?.() ?? true).map(({ keys, also, text }) => row(keyCaps(keys, also), text));
   const plain = yesNoKeys().map(([keys, text]) => row(keys.flatMap((key) => [make("kbd", {}, key), " "]), text));
   showDialog("help", "Keys", [make("dl", { className: "key-list" }, first, ...rows, ...plain)]);
 }

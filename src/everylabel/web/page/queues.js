@@ -82,14 +82,14 @@ export function openQueues() {
   };
   of.addEventListener("change", draw);
   arrowKeys(list, of);
-  const label = make("label", { className: "check-row", htmlFor: "queue-class" }, "Of ", of);
+  const label = make("label", { className: "check-row", htmlFor: "queue-class" }, "Class", of);
   showDialog("queues", "Queues", [label, status, list]);
   draw().then(() => list.querySelector("button:not([disabled])")?.focus());
 }
 
 function choice(queue, query) {
   const missing = { item: "choose an item", class: "choose a class" }[queue.needs] ?? NOT_KNOWN.toLowerCase();
-  const about = make("span", { className: "result-text" }, make("strong", {}, queue.title), ` ${queue.sentence}`);
+  const about = make("span", { className: "result-text" }, make("strong", {}, queue.title), make("br"), make("span", { className: "meta" }, queue.sentence));
   const note = make("span", { className: "result-note" }, queue.count === null ? missing : count(queue.count));
   const button = make("button", { type: "button", className: "result", "data-queue": queue.name, disabled: !queue.count }, about, note);
   button.addEventListener("click", () => openQueue(queue, query));

@@ -129,10 +129,10 @@ export function openSettings() {
   ]);
 }
 
-/** Puts the tools in a list on a phone. */
+/** Puts the tools, and the buttons for which a phone has no room, in a list. */
 export function openMenu(run) {
-  const entries = [...document.querySelectorAll(".tools button")].map((tool) => {
-    const button = make("button", { type: "button", className: "menu-entry" }, tool.textContent);
+  const entries = [...document.querySelectorAll(".tools button, .actions .in-menu")].map((tool) => {
+    const button = make("button", { type: "button", className: "menu-entry" }, (tool.querySelector("span") ?? tool).textContent);
     button.addEventListener("click", () => {
       closeDialog();
       run(tool.dataset.do);

@@ -69,7 +69,7 @@ export function openSeveral(title, found, { guess = null, note = "" } = {}) {
     showStatus();
   });
   const keys = "Arrows move through the list and Space ticks an item; a class's key gives that class.";
-  const dialog = showDialog("several", title, [status, list, make("div", { className: "several-tools" }, all, taking, filter), classes, make("p", { className: "note" }, keys)]);
+  const dialog = showDialog("several", title, [status, list, make("div", { className: "several-tools" }, all, taking, filter), classes, make("p", { className: "note no-keys" }, keys)]);
   dialog.addEventListener("keydown", (event) => press(event, classes, filter, guess));
   showStatus();
   draw();

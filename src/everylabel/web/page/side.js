@@ -33,17 +33,19 @@ function drawCounts(progress) {
 }
 
 const NEWS = 10_000; // milliseconds for which "all items loaded" stays
-let joined = { number: 0, at: 0 }; // items that have joined since the server started, and the time of the last one
+let coming = false; // whether items were still loading when last drawn
+let loadedAt = -NEWS;
 
 /** Shows the items that are still loading, briefly that all are loaded, and problems with the source. */
 function drawArriving({ arriving, items }) {
-  if (arriving.joined !== joined.number) joined = { number: arriving.joined, at: Date.now() };
-  const parts = [];
-  if (arriving.coming) parts.push(`${count(items)} items loaded, ${count(arriving.coming)} more on the way`);
-  else if (joined.number && Date.now() - joined.at < NEWS) {
-    parts.push(`All ${count(items)} items loaded`);
+  if (coming && !arriving.coming) {
+    loadedAt = performance.now();
     setTimeout(() => drawArriving(state.progress), NEWS);
   }
+  coming = arriving.coming > 0;
+  const parts = [];
+  if (coming) parts.push(`${count(items)} items loaded, ${count(arriving.coming)} more on the way`);
+  else if (performance.now() - loadedAt < NEWS) parts.push(`All ${count(items)} items loaded`);
   const notice = arriving.problem.charAt(0).toUpperCase() + arriving.problem.slice(1);
   setText(byId("arriving"), [...parts, notice].filter(Boolean).join(". "));
 }
