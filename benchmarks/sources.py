@@ -4,10 +4,12 @@
   Sources are right in 60, 75 or 90 % of cases, with errors on hard items, in some classes more than in
   others, among classes that are easily confused; or random, all one class, half of the classes swapped in
   pairs, all classes shifted by one. `none` has people's labels only, `as_is` takes suggestions as labels
-  where people gave none, `truth` the true class of every item of the pool, and `ours` is
-  `labelling/sources/teaching.py`. These figures are of test items, which have no suggestion. `pool_...` is
-  the accuracy on the rest of the pool, where `as_is` is the suggestion itself and `ours` combines both
-  (`labelling/sources/evidence.py`). `gain` and `pool_gain` are `ours` minus the better of `none` and `as_is`.
+  where people gave none, and `ours` is `labelling/sources/teaching.py`. These figures are of test items,
+  which have no suggestion. `pool_...` is the accuracy on the rest of the pool, where `as_is` is the
+  suggestion itself and `ours` combines both (`labelling/sources/evidence.py`). `gain` and `pool_gain` are
+  `ours` minus the better of `none` and `as_is`.
+- `truth` : test accuracy of a head trained on the true class of every item of the pool: more than any
+  suggestions can teach.
 - `intervals` : how often the stated accuracy of a source misses the truth, at 30 checks and at any time
   before.
 - `serving` : milliseconds from label to next over HTTP with 100,000 items, without and with a suggestion for
@@ -118,7 +120,6 @@ def heads(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
     order, items = np.random.default_rng([seed, 1]).permutation(len(sample.y)), np.arange(len(sample.y))
     known = {n: {int(i): int(sample.y[i]) for i in order[:n]} for n in LABELS}
     none = {n: teach(sample.x, known[n], [], sample.k, tol=TOLERANCE).mean for n in LABELS}
-    truth = sample.accuracy(sample.as_labels({}, sample.y, None))
     for kind in (*GOOD, *BAD):
         said = sample.suggestions(kind, np.random.default_rng([seed, 2]))
         as_is = None
@@ -132,8 +133,7 @@ def heads(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
             )
             both = x @ taught.mean[:-1] + taught.mean[-1]
             both = both if evidence is None else evidence.combined(rest, both)
-            row: dict[str, Any] = {"source": kind, "labels": n, "truth": truth}
-            row["none"] = sample.accuracy(none[n])
+            row: dict[str, Any] = {"source": kind, "labels": n, "none": sample.accuracy(none[n])}
             row["ours"] = sample.accuracy(taught.mean)
             row["pool_none"] = float(np.mean((x @ none[n][:-1] + none[n][-1]).argmax(axis=1) == y))
             row["pool_ours"] = float(np.mean(both.argmax(axis=1) == y))
@@ -143,6 +143,11 @@ def heads(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
             for of in ("", "pool_"):
                 row[f"{of}gain"] = row[f"{of}ours"] - max(row[f"{of}none"], row.get(f"{of}as_is", 0.0))
             yield row
+
+
+def truth(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield the test accuracy of a head trained on all true classes."""
+    yield {"truth": sample.accuracy(sample.as_labels({}, sample.y, None))}
 
 
 def intervals(runs: int = RUNS) -> dict[str, dict[str, float]]:
@@ -323,7 +328,7 @@ def reviewed(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
 
 
 PARTS: dict[str, Callable[[Sample, int], Iterator[dict[str, Any]]]] = {
-    "heads": heads, "consensus": consensus, "again": again, "review": reviewed
+    "heads": heads, "truth": truth, "consensus": consensus, "again": again, "review": reviewed
 }  # fmt: skip
 
 ALONE: dict[str, Callable[[], dict[str, dict[str, float]]]] = {"intervals": intervals, "serving": serving}
