@@ -134,6 +134,6 @@ def test_the_loop_that_reads_a_large_file_is_compiled_ahead(dtype: type, tmp_pat
     retrainer.compile_loops(LARGE * SMALL, "margin", exact=False)
     before, out = len(loops.product.signatures), np.zeros(3, np.float32)
     np.save(tmp_path / "x.npy", np.ones((3, 2), dtype))
-    _product(np.load(tmp_path / "x.npy", mmap_mode="r"), np.ones(2), 0.5, out)
+    _product(np.load(tmp_path / "x.npy", mmap_mode="r"), np.ones(2), np.full((), 0.5), out)
     assert out.tolist() == [2.5, 2.5, 2.5]
     assert len(loops.product.signatures) == before

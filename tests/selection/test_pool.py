@@ -338,9 +338,9 @@ def test_the_change_of_many_labels_is_in_the_span_of_theirs(monkeypatch: pytest.
     made.pool.condition(free[3])
     product, passes = Features.product, []
 
-    def counted(self: Features, weights: np.ndarray) -> np.ndarray:
+    def counted(self: Features, weights: np.ndarray, **how: bool) -> np.ndarray:
         passes.append(weights.shape)
-        return product(self, weights)
+        return product(self, weights, **how)
 
     monkeypatch.setattr(Features, "product", counted)
     with made.pool.together():
@@ -560,6 +560,7 @@ def test_products_of_half_precision(bias: bool, compiled: bool, monkeypatch: pyt
     assert features._is_half == compiled
     np.testing.assert_allclose(features.product(w[:, 0]), design @ w[:, 0], atol=1e-4)
     np.testing.assert_allclose(features.product(w), (design @ w).T, atol=1e-4)
+    np.testing.assert_allclose(features.product(w, finite=True), (design @ w).T, atol=1e-4)
     half[7, 3] = np.inf
     with pytest.raises(el.EverylabelError, match="NaN or infinite values in 1 instance"):
         el.Pool(half, posterior)
@@ -587,3 +588,5 @@ def test_products_of_many_in_single_precision(bias: bool, monkeypatch: pytest.Mo
     assert not Features(np.asfortranarray(x), posterior)._is_large
     np.testing.assert_allclose(many.product(w), design @ w, atol=1e-4)
     np.testing.assert_allclose(many.product(w), plain, atol=1e-4)
+    several = np.c_[w, -w, 2.0 * w]
+    np.testing.assert_allclose(many.product(several, finite=True), (design @ several).T, atol=1e-4)

@@ -153,7 +153,7 @@ class LocalLogits:
     def move_many(self, v: np.ndarray, factors: np.ndarray) -> None:
         """Update the logits for a mean that has moved by V A."""
         self.known = None
-        self.logits += factors.T.astype(self.logits.dtype) @ self.features.product(v)
+        self.logits += factors.T.astype(self.logits.dtype) @ self.features.product(v, finite=True)
 
     def replace(self, moved: np.ndarray, columns: np.ndarray, v: np.ndarray | None, taken: float) -> None:
         """Recompute the logits of some columns of the mean; with v, update the variances as in `move`."""

@@ -61,15 +61,18 @@ def widen(half, out):  # type: ignore[no-untyped-def]
 
 @_fast
 def product(rows, v, bias, out, start, stop):  # type: ignore[no-untyped-def]
-    """Write X v + bias of the instances start .. stop; rows (n, d) in single precision, or bits of half.
+    """Write the products (m, n) of the instances start .. stop with the vectors v (m, d), plus bias (m,).
 
-    All numbers are finite: computing the logits of all columns has checked that before.
+    rows (n, d) in single precision, or bits of half. All numbers are finite: computing the logits of all
+    columns has checked that before.
     """
     for i in range(start, stop):
-        row, total = rows[i], np.float32(0.0)
-        for j in range(len(v)):
-            total += single(row[j]) * v[j]  # type: ignore[call-arg]
-        out[i] = total + bias
+        row = rows[i]
+        for c in range(len(v)):
+            weights, total = v[c], np.float32(0.0)
+            for j in range(len(weights)):
+                total += single(row[j]) * weights[j]  # type: ignore[call-arg]
+            out[c, i] = total + bias[c]
 
 
 @_fast
