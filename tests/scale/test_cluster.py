@@ -1,4 +1,3 @@
-import re
 import socket
 from importlib import import_module
 from types import SimpleNamespace
@@ -61,11 +60,7 @@ def test_cluster_of_other_versions_is_refused(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(RuntimeError) as raised:  # as this version of Ray words it
         utils.check_version_info(theirs, "process", True, "minor")
     monkeypatch.setattr(cluster, "need", lambda *_: Ray(raised.value))
-    ray, python = utils.compute_version_info()[:2]
-    expected = (
-        f"--ray auto is a cluster of Ray 1.2.3 and Python 3.7.9, and this is Ray {ray} and Python {python};"
-    )
-    with pytest.raises(EverylabelError, match=re.escape(expected)) as refused:
+    with pytest.raises(
+        EverylabelError, match=r"--ray auto\) cannot be reached .*1\.2\.3.*3\.7\.9.*--ray local"
+    ):
         connect("auto")
-    for cure in ("install its versions here", "--ray HOST:PORT", "--ray local"):
-        assert cure in str(refused.value)

@@ -51,7 +51,7 @@ def test_folder_that_is_no_pool_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b.npy").write_bytes(b"no array")
     with pytest.raises(
         el.EverylabelError,
-        match=r"b\.npy' holds no rows of features .*; run the command that made it once more",
+        match=r"b\.npy' holds no rows of features .*; delete it, and run the command that made it again",
     ):
         find_shards(str(tmp_path))
     np.save(tmp_path / "b.npy", X)

@@ -7,7 +7,6 @@ files new names at every run.
 
 import logging
 import os
-import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,7 +23,6 @@ LOOPBACK = "127.0.0.1"
 PATIENCE = 5.0  # seconds for a cluster to answer
 ALL = -1  # joblib's number for as many processes as there are cores
 RETRIES = 5  # runs of a part again after its worker died
-VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")  # as Ray lists them
 
 
 def connect(address: str = "auto", note: Callable[[str], Any] | None = None, **options: Any) -> Any:
@@ -52,11 +50,10 @@ def connect(address: str = "auto", note: Callable[[str], Any] | None = None, **o
         _knock(address)
         ray.init(address=address, **quiet | options)
     except Exception as error:  # Ray raises a bare Exception for a node that starts too slowly
-        _refuse_versions(address, error)
         raise EverylabelError(
-            f"ray={address!r} (--ray {address}) cannot be reached ({_first_line(error)}); expected the "
-            "address of a running cluster (ray start --head starts one), or 'local' (--ray local) for a "
-            "new one on this machine"
+            f"ray={address!r} (--ray {address}) cannot be reached ({shortened(error)}); expected the "
+            "address of a running cluster (ray start --head starts one) with these versions of Ray and "
+            "Python, or 'local' (--ray local) for a new one on this machine"
         ) from error
     if note is not None and address != HERE:
         note(_joined(ray, address))
@@ -138,8 +135,13 @@ def _result(ray: Any, done: Any) -> Any:
     except ray.exceptions.RayError as error:
         raise EverylabelError(
             f"a worker of Ray died {RETRIES + 1} times at the same part ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:300]}); finished parts are kept: run it again to continue"
+            f"{shortened(error)}); finished parts are kept: run it again to continue"
         ) from error
+
+
+def shortened(error: Exception) -> str:
+    """Return the beginning of an error's message on one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _joined(ray: Any, address: str) -> str:
@@ -150,24 +152,8 @@ def _joined(ray: Any, address: str) -> str:
     return f"--ray {address} is the cluster at {at}: {counted(nodes, 'node')}, {counted(cores, 'core')}"
 
 
-def _refuse_versions(address: str, error: Exception) -> None:
-    """Raise if Ray refused a cluster of other versions: its message lists the cluster's, then ours."""
-    found = VERSIONS.findall(str(error)) if "ersion mismatch" in str(error) else []
-    if len(found) == 2:
-        theirs, ours = (f"Ray {ray} and Python {python}" for ray, python in found)
-        raise EverylabelError(
-            f"--ray {address} is a cluster of {theirs}, and this is {ours}; expected the same on both sides: "
-            "install its versions here or ours there, name another cluster by --ray HOST:PORT, or start "
-            "one on this machine by --ray local"
-        ) from error
-
-
 def _knock(address: str) -> None:
     """Raise if nothing listens at HOST:PORT: Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host:
         socket.create_connection((host, int(port)), PATIENCE).close()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core.checks import check_choice, check_count
-from everylabel.core.errors import EverylabelError, listed
+from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Options
 from everylabel.models.embedding.backend import Backend
 from everylabel.models.embedding.choose import How, choose, kind_of
@@ -22,7 +22,7 @@ from everylabel.models.embedding.embed import encoded_rows, load_fit, write_rows
 from everylabel.scale import filesystem
 from everylabel.scale.cluster import connect, make_parts
 from everylabel.scale.manifest import Manifest, Part, open_or_create
-from everylabel.scale.shards import damage, shard_of
+from everylabel.scale.shards import shard_of
 from everylabel.scale.sources import Source, open_source
 
 SHARD_ROWS = 65_536  # a multiple of every backend's chunk
@@ -113,7 +113,7 @@ def embed_shards(
     progress : function, optional
         Called with the rows that are there and in all.
     note : function, optional
-        Called with a sentence: the cluster, and damaged shards that are made again.
+        Called with a sentence that names the cluster.
 
     Examples
     --------
@@ -150,9 +150,7 @@ def embed_shards(
         filesystem.write(filesystem.inside(out, FIT), lambda file: file.write(fit.read_bytes()))
     origin.convert()
     job = Embedding(origin.with_rows(shards), backend, shards, dtype)
-    missing, damaged = _to_make(job)
-    if damaged and note is not None:
-        note(f"{len(damaged):,} shard(s) are damaged and made again: {listed(damaged, 3)}")
+    missing = shards.missing()
     gpus = int(str(getattr(backend, "device", None)).startswith("cuda"))
     cluster = None if ray is None else connect(ray, note)
     kept, broken = make_parts(job.make, job.key, shards, missing, cluster, progress, cpus=cpus, gpus=gpus)
@@ -162,15 +160,6 @@ def embed_shards(
 def model_digest(backend: Backend) -> str:
     """Return a digest of a model: the same digest and items give the same features."""
     return hashlib.sha256(backend.key.encode()).hexdigest()[:16]
-
-
-def _to_make(job: Embedding) -> tuple[list[Part], list[str]]:
-    """Return the parts that are missing or damaged, and a description of each damaged one."""
-    shards, missing = job.shards, {part.number for part in job.shards.missing()}
-    there = [part for part in shards.parts if part.number not in missing]
-    wrong = {part.number: damage(shards.place(part), part.rows, job.dtype) for part in there}
-    damaged = [f"{shards.name(part)} ({wrong[part.number]})" for part in there if wrong[part.number]]
-    return [part for part in shards.parts if part.number in missing or wrong[part.number]], damaged
 
 
 def pretrained(kind: str, model: str | None, fit: Path | None, how: How) -> Backend:

@@ -55,7 +55,7 @@ def shards_of(manifest: Manifest) -> list[Shard]:
         if shard.rows != part.rows:
             raise EverylabelError(
                 f"shard {shard.place!r} has {shard.rows:,} rows; expected {part.rows:,}, as the manifest "
-                "beside it says: run the everylabel embed command that made it once more"
+                "beside it says: delete it, and run the everylabel embed command that made it again"
             )
     return _of_one_model(manifest.folder, shards)
 
@@ -109,20 +109,6 @@ def shard_of(place: str) -> Shard:
         raise _no_shard(place, error) from error
 
 
-def damage(place: str, rows: int, dtype: str) -> str:
-    """Return the damage of a shard of `rows` rows, by its header and size; "" if there is none."""
-    try:
-        with filesystem.opened(place) as file:
-            (n, d), _, kind = _header(file)
-            size = file.tell() + n * d * kind.itemsize
-    except (*NO_ARRAY, TypeError):
-        return "no header"
-    if (n, kind) != (rows, np.dtype(dtype)):
-        return f"{n:,} rows of {kind}, not {rows:,} of {dtype}"
-    there = filesystem.stamp(place).size
-    return "" if there == size else f"{there:,} of {size:,} bytes"
-
-
 def _header(file: IO[bytes]) -> Any:
     """Return shape, order and type of the array in an open .npy file."""
     version = np.lib.format.read_magic(file)
@@ -152,7 +138,8 @@ _parquet = partial(need, "pyarrow.parquet", "ray", "a shard in Parquet")
 
 def _no_shard(place: str, error: BaseException) -> EverylabelError:
     return EverylabelError(
-        f"shard {place!r} holds no rows of features ({error}); run the command that made it once more"
+        f"shard {place!r} holds no rows of features ({error}); delete it, and run the command that made it "
+        "again"
     )
 
 
