@@ -55,7 +55,7 @@ def test_deleted_or_replaced_file_is_reported(
             told = str(store.refusal())
             assert says in told
             assert "Export the labels before the server is stopped" in told
-        with pytest.raises(StoreError, match="whether this was saved is not known"):
+        with pytest.raises(StoreError, match="it is not known whether this was saved"):
             store.append([event(122)])
 
 
@@ -78,7 +78,7 @@ def test_file_that_comes_back_is_written_to(tmp_path: Path) -> None:
     with closing(Store(path, "p")) as store:
         path.rename(tmp_path / "elsewhere")
         assert store.refusal() is not None
-        with pytest.raises(StoreError, match="whether this was saved is not known"):
+        with pytest.raises(StoreError, match="it is not known whether this was saved"):
             store.append([event(121)])
         (tmp_path / "elsewhere").rename(path)
         assert store.refusal() is None
@@ -133,7 +133,7 @@ def test_unknown_commit_is_reported_and_resolved_later(postgres: str) -> None:
     with proxied(postgres) as (proxy, url), closing(Store(url, "unknown")) as store:
         store.append([event(1)])
         proxy.mode = "swallow"
-        with pytest.raises(StoreError, match=r"nothing was saved|whether this was saved is not known"):
+        with pytest.raises(StoreError, match=r"nothing was saved|it is not known whether this was saved"):
             store.append([event(2)])
         told = store.refusal()
         assert told is not None

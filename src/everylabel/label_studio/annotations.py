@@ -96,7 +96,7 @@ class Known(NamedTuple):
     seq: int  # number of the answer's event
     person: str
     body: events.Answered
-    own: bool = False  # given on our page, and sent to Label Studio
+    own: bool = False  # given on everylabel's page, and sent to Label Studio
     deleted: bool = False
 
 

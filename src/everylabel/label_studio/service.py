@@ -72,7 +72,7 @@ def serve_label_studio(
 
 
 def _say_page(note: Say, number: int, address: str) -> None:
-    note(f"project {number} on our page: {address}")
+    note(f"project {number} on everylabel's page: {address}")
 
 
 def _register(

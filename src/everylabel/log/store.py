@@ -241,7 +241,7 @@ class Store:
             if not self._was_saved(to, error):
                 raise StoreError(f"nothing was saved, {self.shown} says: {reason(error)}") from error
         self._head, self._failed = to, False
-        self._check_files("whether this was saved is not known")
+        self._check_files("it is not known whether this was saved")
         self._files = self._file_ids()
 
     def _write_trial(self) -> None:
@@ -268,7 +268,7 @@ class Store:
             self._unsure = True
             why = reason(again) if isinstance(again, DBAPIError) else str(again)
             raise StoreError(
-                f"whether this was saved is not known: the connection to {self.shown} broke ({why}); send "
+                f"it is not known whether this was saved: the connection to {self.shown} broke ({why}); send "
                 "it again with the same key, which counts once"
             ) from error
         if head not in (to, self._head):

@@ -55,8 +55,8 @@ def check_labelled(
         if sent and not Path(now.source).exists() and Path(now.source).is_absolute():
             many = counted(len(sent), "item was", "items were")
             raise EverylabelError(
-                f"source {now.source!r} is not there any more, and {many} sent to its project besides; "
-                "expected the source: put it back"
+                f"source {now.source!r} is not there any more ({many} sent to its project, but those are not "
+                "enough to open it); expected the source: put it back"
             )
         items = with_sent(items, sent, now.options.text_column)
         change = compare(known, items)

@@ -76,7 +76,7 @@ PICTURES = "/api/image/"
 LEAST = 1024  # bytes; smaller replies are not compressed
 LEVEL = 5  # compression, of 9 levels: saves three quarters of the bytes in a fraction of a millisecond
 STOPPING_MESSAGE = (
-    "the server is stopping; whether this was saved is not known: send it again later with the same key, "
+    "the server is stopping; it is not known whether this was saved: send it again later with the same key, "
     "which counts once"
 )
 SHORTEST = 20  # characters; a shorter token could be guessed

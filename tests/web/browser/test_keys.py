@@ -102,7 +102,7 @@ def test_a_key_that_does_nothing_says_so(driver: webdriver.Chrome, tmp_path: Pat
         page.ready()
         assert told("3") == "No class has the key 3."
         assert told("g") == "Near copies are listed only where the model's guess is shown."
-        assert told("f") == "There is a filter where there are more than 10 classes."
+        assert told("f") == "The filter needs more than 10 classes."
         assert told("z") == "There is no picture here."
         assert page.item == item
         page.until(lambda: not page.text("#missed"))

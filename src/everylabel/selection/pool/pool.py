@@ -436,7 +436,9 @@ class Pool(LearningPool):
         given = np.asarray(list(classes), np.int64)
         numbers = frozenset(check_labels(given, len(given), self.n_classes, given, "classes").tolist())
         if len(numbers) == self.n_classes:
-            raise EverylabelError(f"classes rules out all {self.n_classes}; expected one at least to be left")
+            raise EverylabelError(
+                f"classes rules out all {self.n_classes}; expected at least one class that is not"
+            )
         return numbers
 
     def _check_label(self, label: Any) -> Answer:

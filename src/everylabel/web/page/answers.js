@@ -244,7 +244,7 @@ export function chooseByLetter(letter) {
 
 export function focusFilter() {
   if (!byId("filter-box").hidden) byId("filter").focus();
-  else nothing(`There is a filter where there are more than ${WITHOUT_FILTER} classes.`);
+  else nothing(`The filter needs more than ${WITHOUT_FILTER} classes.`);
 }
 
 export function startAnswers() {
