@@ -1,8 +1,8 @@
 """Several classes per item: `python -m benchmarks multi_label --data FOLDER`.
 
-Macro F1 on test items after 100 to 800 labelled items, in batches of 50 to 200: the default
-strategy and others with our model, and one-vs-rest logistic regression of scikit-learn that picks by its own
-margin. All decide by thresholds that maximise expected F1 over the pool. Besides: the time of an update
+Macro F1 on test items after 100 to 800 labelled items, in batches of 50 to 200: the default strategy and
+others with our model, and one-vs-rest logistic regression of scikit-learn that picks by its own margin. All
+decide by thresholds that maximise expected F1 over the unlabelled items. Besides: the time of an update
 against that with one class per item, and probabilities after exact updates against one-vs-rest logistic
 regression with the same prior; and how often the intervals of precision, recall and F1 by class, from random
 checks, hold the figures of the unlabelled items. Draws are kept in --cache, so a stopped run continues.
@@ -134,7 +134,9 @@ def ours(data: Data, strategy: str, seed: int) -> list[list[float]]:
         posterior = el.laplace(mean, x, "bernoulli", prior, labels=y)
         pool = el.Pool(data.x, posterior, labelled_idx=labelled, labels=y)
         if total in BUDGETS:
-            found.append(scores(data, el.predict_proba(posterior, data.x_test, "mean"), pool.probs()))
+            found.append(
+                scores(data, el.predict_proba(posterior, data.x_test, "mean"), pool.probs(pool.free_idx))
+            )
     return found
 
 
@@ -152,8 +154,9 @@ def rival(data: Data, seed: int) -> list[list[float]]:
         usable = np.flatnonzero((y.min(axis=0) == 0) & (y.max(axis=0) == 1))
         model.fit(data.x[labelled], y[:, usable])
         if total in BUDGETS:
-            probs = [np.zeros((len(part), y.shape[1])) for part in (data.x_test, data.x)]
-            for each, part in zip(probs, (data.x_test, data.x), strict=True):
+            parts = data.x_test, np.delete(data.x, labelled, axis=0)
+            probs = [np.zeros((len(part), y.shape[1])) for part in parts]
+            for each, part in zip(probs, parts, strict=True):
                 each[:, usable] = model.predict_proba(part)
             found.append(scores(data, *probs))
     return found
@@ -193,7 +196,8 @@ def intervals(name: str, folder: Path, seeds: int) -> list[dict[str, Any]]:
         x, y = data.x[labelled].astype(float), data.y[labelled]
         posterior = el.laplace(el.fit_map(x, y, k, prior), x, "bernoulli", prior, labels=y)
         probs = el.predict_proba(posterior, data.x.astype(float), "mean")
-        limits, rest = el.thresholds(probs), np.setdiff1d(np.arange(len(data.x)), labelled)
+        rest = np.setdiff1d(np.arange(len(data.x)), labelled)
+        limits = el.thresholds(probs[rest])
         said = left_out(posterior)[0][:CHECKS] >= limits
         told = set_figures(y[:CHECKS], said, np.ones(CHECKS), classes)["classes"]
         true = set_figures(data.y[rest], probs[rest] >= limits, np.ones(len(rest)), classes)["classes"]

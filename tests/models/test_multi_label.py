@@ -191,6 +191,11 @@ def test_thresholds_of_a_pool_ignore_which_instances_were_chosen() -> None:
     np.testing.assert_allclose(found, el.thresholds(el.predict_proba(posterior, x, "mean")))
     other = el.laplace(mean, x[:60], "bernoulli", labels=1.0 - y[:60])  # the same model
     np.testing.assert_array_equal(thresholds_of(other, x), found)
+    rest: Any = thresholds_of(posterior, x, range(60))
+    np.testing.assert_allclose(rest, el.thresholds(el.predict_proba(posterior, x[60:], "mean")))
+    assert not np.allclose(rest, found)
+    all_labelled: Any = thresholds_of(posterior, x[:60], range(60))
+    np.testing.assert_allclose(all_labelled, el.thresholds(el.predict_proba(posterior, x[:60], "mean")))
     by_labels: list[Any] = [thresholds_of(other), thresholds_of(posterior)]
     assert not np.allclose(*by_labels)
 

@@ -100,7 +100,7 @@ def model_export(
     check_learned(label_set)
     ready = prepared()
     posterior = trained(ready, label_set)
-    limits = thresholds_of(posterior, ready.features)
+    limits = thresholds_of(posterior, ready.features, label_set.labels)
     data = export_model(posterior, ready.scaling, label_set.classes, form, limits)
     return Export(iter([data]), MODELS[form])
 
@@ -150,7 +150,7 @@ def _records(
         return answer_records(columns_of_items, given(label_set), classes)
     ready = prepared()
     posterior, evidence = trained_with_evidence(ready, label_set)
-    limits = thresholds_of(posterior, ready.features)
+    limits = thresholds_of(posterior, ready.features, label_set.labels)
 
     def probabilities(at: np.ndarray) -> np.ndarray:
         return probabilities_of(at, ready, posterior, evidence)

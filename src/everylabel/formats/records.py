@@ -248,7 +248,7 @@ def _look(prepared: Prepared, label_set: LabelSet) -> Look:
         return Look(prepared.features, None, labels, answers, {})
     posterior, evidence = trained_with_evidence(prepared, label_set)
     probs = probabilities_of(np.arange(len(prepared.features)), prepared, posterior, evidence)
-    multi, limits = label_set.multi_label, thresholds_of(posterior, prepared.features)
+    multi, limits = label_set.multi_label, thresholds_of(posterior, prepared.features, label_set.labels)
     both = {**labels, **dict.fromkeys(label_set.none, k)}
     columns = [*range(k), NONE] if label_set.none else list(range(k))
     known = columns, names_that_teach(prepared, label_set), label_set.ruled_out

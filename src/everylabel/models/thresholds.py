@@ -4,14 +4,15 @@ n instances, k classes; p_ic probabilities. Over a pool without labels, the thre
 expected F1 (or minimises expected cost), where S holds the instances from the threshold on:
     F1 = 2 sum_{i in S} p_ic / (|S| + sum_i p_ic)
 Labels that a strategy chose are no sample of the pool: rare classes are too frequent among them. Thresholds
-by such labels cost up to 12 points of macro F1 on texts with rare classes, against the pool's.
+by such labels cost up to 12 points of macro F1 on texts with rare classes, against the pool's. Labelled
+instances do not belong to the pool: the model is surer of their probabilities than of all others.
 Given labels t_ic of a random sample, whose probabilities are by a model that has not seen them (held out, or
 leave-one-out), F1 is that of the labels. With few positives the best threshold is noisy, so it is shrunk, as
 a logit, towards the best one of all classes pooled:
     logit t_c = n_c / (n_c + TRUST) logit t_c,own + TRUST / (n_c + TRUST) logit t_pooled,   n_c its positives
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -103,24 +104,29 @@ def left_out(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(to_numpy(kind.link(leave_one_out(posterior)))), np.asarray(to_numpy(answers))
 
 
-def thresholds_of(posterior: Posterior, features: Any = None) -> np.ndarray | None:
+def thresholds_of(
+    posterior: Posterior, features: Any = None, labelled: Iterable[int] = ()
+) -> np.ndarray | None:
     """Return thresholds over a pool's features (m, d), on the posterior's scale; None for one class per item.
 
     A class without a positive label keeps a threshold of at least USUAL: its expected F1 would be best if it
     were predicted nearly everywhere.
 
     features : None chooses by the posterior's own labels, each left out in turn
+    labelled : rows of features that the posterior has learned; they count only if there are no others
     """
     if not posterior.multi_label:
         return None
     if features is None:
         probs, answers = left_out(posterior)
         return thresholds(probs, answers) if len(probs) else np.full(posterior.n_classes, USUAL)
-    n = len(features)
-    some = np.linspace(0, n - 1, min(n, CHOSEN_FROM)).astype(np.int64)
-    rows = np.asarray(features[some], np.float64)
-    if not n:
+    if not len(features):
         return None
+    others = np.ones(len(features), bool)
+    others[np.fromiter(labelled, np.int64)] = False
+    left = np.flatnonzero(others) if others.any() else np.arange(len(features))
+    some = left[np.linspace(0, len(left) - 1, min(len(left), CHOSEN_FROM)).astype(np.int64)]
+    rows = np.asarray(features[some], np.float64)
     found = thresholds(predict_proba(posterior, rows, method="mean"))
     if posterior.data is None or not len(posterior.data):
         return found

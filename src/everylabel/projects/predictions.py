@@ -61,7 +61,7 @@ def head_of(project: Project, label_set: LabelSet) -> Head:
     """Return the model trained exactly on all labels of a project."""
     prepared = prepare(project.features)
     posterior = trained(prepared, label_set)
-    limits = thresholds_of(posterior, prepared.features)
+    limits = thresholds_of(posterior, prepared.features, label_set.labels)
     return Head(posterior.replace(data=None), prepared.scaling, tuple(map(str, label_set.classes)), limits)
 
 
@@ -100,7 +100,7 @@ def classifier_of(prepared: Prepared, label_set: LabelSet) -> "LaplaceClassifier
     from everylabel.models.classifier_files import as_classifier  # scikit-learn takes two seconds
 
     posterior = trained(prepared, label_set)
-    found = thresholds_of(posterior, prepared.features)
+    found = thresholds_of(posterior, prepared.features, label_set.labels)
     thresholds = {} if found is None else {"thresholds": found.tolist()}
     return as_classifier(posterior, prepared.scaling, label_set.classes, **thresholds)
 

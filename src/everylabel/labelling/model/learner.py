@@ -238,8 +238,8 @@ class Learner:
         return np.array([self.thresholds.get(number, USUAL) for number in numbers])
 
     def choose_thresholds(self) -> None:
-        """Choose decision thresholds by the pool's probabilities; they stay until the next call."""
-        found = thresholds_of(self.trained, self.pool.features)
+        """Choose decision thresholds by the unlabelled items; they stay until the next call."""
+        found = thresholds_of(self.trained, self.pool.features, self.pool.labelled_idx)
         if found is not None:
             self.thresholds = dict(zip(self.columns, found.tolist(), strict=False))
 
