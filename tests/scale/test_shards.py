@@ -19,20 +19,6 @@ def test_shards_are_sorted_by_name(tmp_path: Path) -> None:
     assert isinstance(load([shards[0].place]), np.memmap)
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_shards_of_parquet(tmp_path: Path, elsewhere: bool) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    column = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 3)
-    pq.write_table(
-        pa.table({"text": list("abcdefghij"), "features": column}), tmp_path / "part-000000.parquet"
-    )
-    shards = find_shards(f"file://{tmp_path}" if elsewhere else str(tmp_path))
-    assert [(shard.rows, shard.width) for shard in shards] == [(10, 3)]
-    np.testing.assert_array_equal(load([shards[0].place]), X)
-
-
 def test_shards_in_another_store(tmp_path: Path) -> None:
     np.save(tmp_path / "part-000000.npy", X)
     shards = find_shards(f"file://{tmp_path}")
@@ -40,7 +26,7 @@ def test_shards_in_another_store(tmp_path: Path) -> None:
 
 
 def test_folder_that_is_no_pool_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(el.EverylabelError, match=r"holds no \.npy or \.parquet file; expected the shards"):
+    with pytest.raises(el.EverylabelError, match=r"holds no \.npy file; expected the shards"):
         find_shards(str(tmp_path))
     with pytest.raises(el.EverylabelError, match="is not there; expected a folder of shards"):
         find_shards(str(tmp_path / "none"))
@@ -57,9 +43,6 @@ def test_folder_that_is_no_pool_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "b.npy", X)
     (tmp_path / "b.npy").write_bytes((tmp_path / "b.npy").read_bytes().replace(b"(10, 3)", b"(-2, 3)"))
     with pytest.raises(el.EverylabelError, match=r"b\.npy' holds no rows of features .*-2 x 3"):
-        find_shards(str(tmp_path))
-    (tmp_path / "b.npy").rename(tmp_path / "b.parquet")
-    with pytest.raises(el.EverylabelError, match=r"holds \.npy and \.parquet files"):
         find_shards(str(tmp_path))
 
 

@@ -34,7 +34,7 @@ class ShardedFeatures(RowsOnDemand):
     Parameters
     ----------
     folder : str
-        Of .npy or Parquet files, on this machine or at an address that fsspec knows; all nodes must reach it.
+        Of .npy files, on this machine or at an address that fsspec knows; all nodes must reach it.
     ray : str
         The cluster: "auto", "local" or an address; see `cluster.connect`.
     actors : int, optional

@@ -1,23 +1,17 @@
-"""A folder of shards: files with rows of features, in the order of their names, on any store of fsspec.
-
-part-000000.npy         rows of features
-part-000000.parquet     one row per instance, with lists of one length in the column `features`
-"""
+"""A folder of shards: .npy files with rows of features, in the order of their names, on any fsspec store."""
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, listed, need
+from everylabel.core.errors import EverylabelError, listed
 from everylabel.core.files import NO_ARRAY
 from everylabel.scale import filesystem
 from everylabel.scale.manifest import SHARDS, Manifest, finished_shards, read_manifest
 
-COLUMN = "features"
 OPEN = 64  # files kept open
-ENDINGS = (".npy", ".parquet")
 
 
 class Shard(NamedTuple):
@@ -40,12 +34,10 @@ def find_shards(folder: str) -> list[Shard]:
     if manifest is not None and manifest.ending == SHARDS:
         return shards_of(finished_shards(home))
     names = filesystem.list_files(folder)
-    kinds = {ending: [name for name in names if name.endswith(ending)] for ending in ENDINGS}
-    found = [some for some in kinds.values() if some]
-    if len(found) != 1:
-        what = "no .npy or .parquet file" if not found else ".npy and .parquet files"
-        raise EverylabelError(f"folder {folder!r} holds {what}; expected the shards of one pool, of one kind")
-    return _of_one_model(folder, [shard_of(filesystem.inside(home, name)) for name in found[0]])
+    names = [name for name in names if name.endswith(SHARDS)]
+    if not names:
+        raise EverylabelError(f"folder {folder!r} holds no .npy file; expected the shards of a pool")
+    return _of_one_model(folder, [shard_of(filesystem.inside(home, name)) for name in names])
 
 
 def shards_of(manifest: Manifest) -> list[Shard]:
@@ -97,15 +89,11 @@ def shard_of(place: str) -> Shard:
     """Return the shape of a file's rows, without reading them."""
     try:
         with filesystem.opened(place) as file:
-            if place.endswith(".parquet"):
-                about = _parquet().ParquetFile(file)
-                first = next(about.iter_batches(1, columns=[COLUMN])).column(0)[0]
-                return Shard(place, int(about.metadata.num_rows), len(first))
             n, d = _header(file)[0]
             if n < 0 or d < 1:
                 raise ValueError(f"its shape is {n} x {d}")
             return Shard(place, int(n), int(d))
-    except (*NO_ARRAY, KeyError, TypeError, StopIteration) as error:
+    except (*NO_ARRAY, TypeError) as error:
         raise _no_shard(place, error) from error
 
 
@@ -118,22 +106,14 @@ def _header(file: IO[bytes]) -> Any:
 
 def _rows(place: str) -> np.ndarray:
     try:
-        if place.endswith(".parquet"):
-            with filesystem.opened(place) as file:
-                column = _parquet().read_table(file, columns=[COLUMN]).column(0).combine_chunks()
-            flat = column.flatten().to_numpy(zero_copy_only=False)
-            return flat.reshape(len(column), -1)
         if not filesystem.is_remote(place):
             mapped: np.ndarray = np.load(place, mmap_mode="r", allow_pickle=False)
             return mapped
         with filesystem.opened(place) as file:
             read: np.ndarray = np.load(file, allow_pickle=False)
             return read
-    except (*NO_ARRAY, KeyError) as error:
+    except NO_ARRAY as error:
         raise _no_shard(place, error) from error
-
-
-_parquet = partial(need, "pyarrow.parquet", "ray", "a shard in Parquet")
 
 
 def _no_shard(place: str, error: BaseException) -> EverylabelError:
