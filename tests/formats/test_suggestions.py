@@ -79,6 +79,19 @@ def test_records_of_argilla() -> None:
         read([record | {"tone.suggestion": "angry"}])
 
 
+def test_nested_records_of_argilla(tmp_path: Path) -> None:
+    said = {"label": {"value": "card", "score": 0.5, "agent": "gpt"}}
+    records = [
+        {"id": "1", "fields": {"text": TEXTS[0]}, "responses": {}, "suggestions": said, "metadata": {}},
+        {"id": "2", "fields": {"text": TEXTS[1]}, "responses": {}, "suggestions": {}},
+    ]
+    path = tmp_path / "records.json"
+    path.write_text(json.dumps(records))
+    told: list[str] = []
+    assert read(path, told) == [Proposed("a", "card", "gpt", 0.5)]
+    assert "1 skipped (no class)" in told[0]
+
+
 def test_columns_of_the_source() -> None:
     columns = {"guess": ["card", "", "transfer", "card"], "sure": [0.5, 0.1, None, 1.0]}
     found = read(columns=columns, suggestion_column="guess", suggestion_score_column="sure")

@@ -65,6 +65,20 @@ def argilla_rows(
     return rows, given._replace(label="label", person="person")
 
 
+def flat_suggestions(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with its nested suggestions as columns `question.suggestion`, `.score` and `.agent`."""
+    nested = record.get("suggestions")
+    if not isinstance(nested, dict):
+        return record
+    flat = _fields(record)
+    for question, said in nested.items():
+        if isinstance(said, dict):
+            name = f"{question}.suggestion"
+            flat |= {name: said.get("value")}
+            flat |= {f"{name}.{part}": said.get(part) for part in ("score", "agent")}
+    return flat
+
+
 def _responses(record: Mapping[str, Any]) -> dict[str, list[tuple[Any, str]]]:
     """Return values and users of a record's submitted responses, by question."""
     nested = record.get("responses")

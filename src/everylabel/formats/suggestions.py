@@ -1,8 +1,8 @@
 """Suggestions by sources that are not fully trusted: in a file, a table in memory, or columns of the source.
 
 A row has an item (by id, row, text or image name), a class, and optionally a score from 0 to 1 and a source.
-Label Studio's tasks with predictions and Argilla's flat records (label.suggestion, label.suggestion.score,
-label.suggestion.agent) are read, too.
+Label Studio's tasks with predictions and Argilla's records are read, too: flat (label.suggestion,
+label.suggestion.score, label.suggestion.agent) or, as JSON, nested.
 """
 
 import json
@@ -18,6 +18,7 @@ from everylabel.data.cells import is_missing, label_of
 from everylabel.data.classes import clean_name, meant
 from everylabel.data.readers.memory import frame_of
 from everylabel.data.readers.rows import column_names, read_rows
+from everylabel.formats.argilla import flat_suggestions
 from everylabel.formats.imports import GUARDED, read_json
 from everylabel.formats.label_studio import predictions_of
 from everylabel.formats.label_tables import Matcher, NamedColumns, items_of, label_columns
@@ -108,6 +109,7 @@ def _of_any(project: Project, options: LabelOptions) -> tuple[str, Found]:
         entries = read_json(file, options.encoding)
         if any("predictions" in entry for entry in entries):
             return file.name, _of_tasks(file, entries, matcher)
+        entries = [flat_suggestions(entry) for entry in entries]
         names = list(dict.fromkeys(name for entry in entries for name in entry))
         return file.name, _of_rows(file.name, file.stem, entries, names, matcher, str)
     names = column_names(file, options.encoding)
