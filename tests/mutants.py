@@ -211,6 +211,7 @@ CORE = [
     Mutant("models/class_names.py", "are_of_use(rows, X, numbers, len(classes), precision)", "True", "models/test_class_names.py::test_labels_find_out_that_names_lie"),
     Mutant("selection/strategies/herding.py", "np.maximum(similar - covered, 0.0)", "similar", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),
     Mutant("selection/strategies/herding.py", "1.0 + math.pi / 8", "1.0 + 0 *", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),
+    Mutant("selection/strategies/herding.py", "1.0 - rarity**3", "1.0 - 0 * rarity", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),
     Mutant("selection/strategies/herding.py", "** rarity / share", "** rarity", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),
     Mutant("selection/strategies/herding.py", "(unsure.mean() / np.maximum(usual, 1e-12)) ** rarity / share", "1 / share", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),
     Mutant("selection/strategies/herding.py", "np.ones(len(idx))", "np.arange(len(idx))", "selection/test_newer_strategies.py"),

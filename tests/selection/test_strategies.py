@@ -318,14 +318,15 @@ def test_labellings_are_drawn_from_their_member() -> None:
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "out", "seed"), [("gaussian", False, 5), ("per_class", True, 3), ("binary", True, 6)]
+    ("likelihood", "out", "seed"),
+    [("gaussian", False, 5), ("per_class", True, 3), ("binary", True, 6), ("binary", True, 27)],
 )
 def test_herding_is_a_loop_over_what_is_covered(likelihood: str, out: bool, seed: int) -> None:
     given = problem(n=50, d=5, k=4, likelihood=likelihood, seed=seed, n_labelled=6)
     pool, free = given.pool, given.pool.free_idx
     if out:
         pool.condition(int(free[7]))  # with an annotator: covered as if it had its label
-    known = np.flatnonzero(pool.state != Where.FREE)
+    known = np.flatnonzero(pool.state != Where.FREE).tolist()
     x = given.features - given.features[pool.free_idx].mean(axis=0)
     x = x / np.linalg.norm(x, axis=1, keepdims=True)
     f = np.asarray(pool.logits(), np.float64)
@@ -333,14 +334,20 @@ def test_herding_is_a_loop_over_what_is_covered(likelihood: str, out: bool, seed
     p = np.sort(np.exp(f) / np.exp(f).sum(axis=1, keepdims=True), axis=1)
     at_mean = np.asarray(pool.probs(), np.float64)
     guess, unsure = at_mean.argmax(axis=1), (1 - (p[:, -1] - p[:, -2])) ** 2
-    usual, weights = np.mean([unsure[e] for e in pool.free_idx]), dict[int, float]()
+    usual, weights, kept = np.mean([unsure[e] for e in pool.free_idx]), dict[int, float](), dict[int, float]()
     for y in np.unique(guess).tolist():
         share = np.mean([at_mean[e][y] for e in pool.free_idx])
         own = np.mean([unsure[e] for e in pool.free_idx if guess[e] == y] or [1.0])
-        weights[y] = float((usual / own) ** max(0.0, 1 - pool.n_classes * share) / share)
+        rarity = max(0.0, 1 - pool.n_classes * share)
+        kept[y] = 1 - rarity**3 if likelihood == "binary" else 1.0
+        weights[y] = float((usual / own) ** rarity / share)
     nearest = [min(np.sum((x[i] - x[j]) ** 2) for j in known if j != i) for i in known]
     width = max(np.quantile(nearest, 0.25), 0.05)
-    expected, covering = list[int](), known.tolist()
+    expected = list[int]()
+
+    def kernel(i: int, j: int) -> float:
+        return float(np.exp(-np.sum((x[i] - x[j]) ** 2) / width))
+
     for _ in range(3):
         gains = {
             int(c): sum(
@@ -348,16 +355,17 @@ def test_herding_is_a_loop_over_what_is_covered(likelihood: str, out: bool, seed
                 * unsure[e]
                 * max(
                     0.0,
-                    np.exp(-np.sum((x[c] - x[e]) ** 2) / width)
-                    - max(np.exp(-np.sum((x[i] - x[e]) ** 2) / width) for i in covering),
+                    kernel(c, e)
+                    - max(
+                        [kept[int(guess[e])] * kernel(i, e) for i in known] + [kernel(i, e) for i in expected]
+                    ),
                 )
                 for e in pool.free_idx
             )
             for c in pool.free_idx
-            if c not in covering
+            if c not in expected
         }
         expected.append(max(gains, key=lambda c: gains[c]))
-        covering.append(expected[-1])
     picked = herding(pool, pool.free_idx, 3, np.random.default_rng(0))
     assert pool.free_idx[picked].tolist() == expected
 

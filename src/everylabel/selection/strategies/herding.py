@@ -6,16 +6,17 @@ bias, centred, of norm 1), u the model's uncertainty about an instance.
     coverage(e) = max_{l in L} k(e, l)            gain(c) = sum_e u(e) max(0, k(e, c) - coverage(e))
     u(e) = v(e) / s_y (V / V_y)^r_y,  v = (1 - margin)^2,  V and V_y its means over E and over class y
 y is the predicted class of e, s_y = mean_e p_y(e) its share of the pool, r_y = max(0, 1 - s_y / mean_c s_c)
-its rarity. With few labels u is similar everywhere, and a typical instance of a new region has the largest
-gain; later an uncertain instance with many uncertain neighbours has it. So one rule suits few and many
-labels. A batch is picked greedily: each pick joins L before the next.
+its rarity. With two classes coverage(e) is multiplied by 1 - r_y^3. With few labels u is similar everywhere,
+and a typical instance of a new region has the largest gain; later an uncertain instance with many uncertain
+neighbours has it. So one rule suits few and many labels. A batch is picked greedily: each pick covers as much
+as its kernel before the next.
 Departures: margins are of mean-field probabilities, which the posterior's variance keeps from being
 overconfident (the authors fit a temperature); dividing by s_y makes predicted classes count equally whatever
-their size, and (V / V_y)^r_y gives a rare class back the weight that it loses when the model becomes sure of
-it, so that more of its instances are found; with several classes per item u is the score `class_wise`,
-sum_c p_c (1 - p_c) / (1 + labels of c), so that rare classes get as much attention as common ones; the
-kernel's width is a low quantile of the distances between known instances and their nearest, not the minimum,
-which a single pair of nearly equal ones would determine.
+their size; so that more of a rare class is found, (V / V_y)^r_y gives it back the weight that it loses when
+the model becomes sure of it, and of two classes labels cover less of the rare one; with several classes per
+item u is the score `class_wise`, sum_c p_c (1 - p_c) / (1 + labels of c), so that rare classes get as much
+attention as common ones; the kernel's width is a low quantile of the distances between known instances and
+their nearest, not the minimum, which a single pair of nearly equal ones would determine.
 """
 
 import math
@@ -65,10 +66,11 @@ def maxherding(
 ) -> np.ndarray:
     """Return n positions in idx by coverage alone: MaxHerding (Bae et al., 2024) is herding with u = 1."""
     tried = pool.sample(max(n, check_count(n_candidates, "n_candidates")), rng, idx)
-    alike = _cover(
-        pool, tried, n, rng, check_count(n_eval, "n_eval"), lambda pool, idx, rows: np.ones(len(idx))
-    )
+    alike = _cover(pool, tried, n, rng, check_count(n_eval, "n_eval"), _all_alike)
     return np.searchsorted(idx, alike)
+
+
+Uncertainty = Callable[[PoolView, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def _cover(
@@ -77,7 +79,7 @@ def _cover(
     n: int,
     rng: np.random.Generator,
     n_eval: int,
-    uncertainty: Callable[[PoolView, np.ndarray, np.ndarray], np.ndarray],
+    uncertainty: Uncertainty,
 ) -> np.ndarray:
     """Return n of the tried instances, each with the largest gain after the previous picks are covered."""
     eval_idx = pool.sample(n_eval, rng)
@@ -87,8 +89,9 @@ def _cover(
     seen = directions(rows, center)
     covering, new = (directions(pool.rows(some, pool.dtype), center) for some in (known, tried))
     width = _width(covering)
-    covered = _kernel((seen @ covering.T).max(axis=1, initial=-np.inf), width)
-    similar, unsure = _kernel(new @ seen.T, width), uncertainty(pool, eval_idx, rows)
+    unsure, kept = uncertainty(pool, eval_idx, rows)
+    covered = kept * _kernel((seen @ covering.T).max(axis=1, initial=-np.inf), width)
+    similar = _kernel(new @ seen.T, width)
     picked: list[int] = []
     for _ in range(n):
         gain = np.maximum(similar - covered, 0.0) @ unsure
@@ -98,10 +101,17 @@ def _cover(
     return np.asarray(tried[picked])
 
 
-def _uncertainty(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return u by mean-field probabilities, computing variances for idx only, not for the whole pool."""
+def _all_alike(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.ones(len(idx)), np.ones(len(idx), pool.dtype)
+
+
+def _uncertainty(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return u by mean-field probabilities, and the factor on coverage.
+
+    Variances are computed for idx only, not for the whole pool.
+    """
     if pool.multi_label:
-        return np.asarray(class_wise(pool, idx), pool.dtype)
+        return np.asarray(class_wise(pool, idx), pool.dtype), np.ones(len(idx), pool.dtype)
     variances = np.einsum("nd,nd->n", rows @ shared_cov(pool.posterior).astype(pool.dtype), rows)
     spread = np.sqrt(1.0 + math.pi / 8 * np.maximum(variances, 0.0))
     f = pool.logits(idx) / spread[:, None]
@@ -112,7 +122,8 @@ def _uncertainty(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarra
     usual = (np.bincount(guess, unsure) / np.maximum(np.bincount(guess), 1))[guess]  # V_y
     rarity = np.maximum(1.0 - k * share, 0.0)
     weight = (unsure.mean() / np.maximum(usual, 1e-12)) ** rarity / share
-    return np.asarray(unsure * weight, pool.dtype)
+    kept = 1.0 - rarity**3 if k == 2 else np.ones(len(idx))
+    return np.asarray(unsure * weight, pool.dtype), np.asarray(kept, pool.dtype)
 
 
 def directions(rows: np.ndarray, center: np.ndarray) -> np.ndarray:
