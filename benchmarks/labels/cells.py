@@ -73,12 +73,15 @@ class Cells:
 
 
 def stored(found: dict[str, Any]) -> list[Cell]:
-    """Return the curves of a written result (labels.json), which has their points at BUDGETS only."""
+    """Return the curves of a written result (labels.json); those of version 0.1 have points at BUDGETS."""
     cells = []
     for row in found["curves"]:
         shown = [what for what in ("test", "left", "positives", "f1") if what in row]
         for at, seed in enumerate(row["seeds"]):
-            points = [{"n": n, **{what: row[what][str(n)][at] for what in shown}} for n in BUDGETS]
+            points = [
+                {"n": int(n), "names": row.get("names", False)} | {what: row[what][n][at] for what in shown}
+                for n in row["test"]
+            ]
             cells.append(Cell(row["set"], seed, row["arm"], points, row["seconds"]))
     return cells
 

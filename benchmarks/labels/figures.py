@@ -53,6 +53,11 @@ class Curves:
     def seconds(self, name: str, arm: str) -> float:
         return float(np.mean([cell.seconds for cell in self._by[name, arm].values()]))
 
+    def is_whole(self, name: str, arm: str) -> bool:
+        """Return whether there is a curve with all its points, not only those at BUDGETS."""
+        cells = self._by.get((name, arm), {}).values()
+        return any(len(cell.points) > len(BUDGETS) for cell in cells)
+
     def taught(self, name: str, arm: str) -> bool:
         """Return whether class names teach the arm before the first label."""
         return any(cell.points[0].get("names", False) for cell in self._by[name, arm].values())

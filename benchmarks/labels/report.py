@@ -48,7 +48,8 @@ below the best rival (beyond two standard errors), and on average not below. *La
 0.24 means that 24 labels reach the accuracy of 100 labels by margin."""
 
 NEEDED = (
-    "Labels after which an arm reaches margin's accuracy at 100 and at 200 labels, and their share of these."
+    "Labels after which an arm reaches margin's accuracy at 100 and at 200 labels, and their share of these. "
+    "Empty: not measured, or stored by version 0.1 at a few numbers of labels only."
 )
 AGAINST = (
     "The page's accuracy minus the best rival's, in points; bold: more than a point below, beyond two "
@@ -152,7 +153,7 @@ def needs(curves: Curves) -> list[str]:
         shown = []
         for arm in (OURS, NO_NAMES):
             for n in (100, 200):
-                has = arm in curves.arms(name) and curves.seeds(name, arm, MARGIN)
+                has = curves.is_whole(name, arm) and curves.seeds(name, arm, MARGIN)
                 count = needed(curves, name, arm, MARGIN, n) if has else None
                 shown.append(
                     "" if not has else "> 400" if count is None else f"{count:.0f} ({count / n:.2f})"
@@ -240,14 +241,14 @@ def curve_table(curves: Curves, name: str) -> list[str]:
 
 
 def _numbers(curves: Curves, trusted: list[dict[str, Any]], tuned: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the accuracies at the budgets, repetition by repetition."""
+    """Return the accuracies of all curves, repetition by repetition."""
     rows = []
     for name in in_order(curves):
         for arm in curves.arms(name):
             seeds = curves.seeds(name, arm)
-            found = {what: {n: curves.values(name, arm, n, what, seeds).tolist() for n in BUDGETS}
+            stops = curves.curve(name, arm, "test", seeds)[0].tolist()
+            found = {what: {n: curves.values(name, arm, n, what, seeds).tolist() for n in stops}
                      for what in ("test", "left", *(("positives", "f1") if ":" in name else ()))}  # fmt: skip
-            rows.append(
-                {"set": name, "arm": arm, "seeds": seeds, "seconds": curves.seconds(name, arm), **found}
-            )
+            about = {"seconds": curves.seconds(name, arm), "names": curves.taught(name, arm)}
+            rows.append({"set": name, "arm": arm, "seeds": seeds, **about, **found})
     return {"curves": rows, "trust": trusted, "fine_tuning": tuned}
