@@ -208,7 +208,7 @@ class Objective(NamedTuple):
         return inner(self.weights, lost) - inner(self.label_sums, point.mean) + prior
 
     def gradient(self, mean: Float[Array, "d k"], probs: Float[Array, "n k"]) -> Float[Array, "d k"]:
-        """Return the gradient at a mean; `probs` are P, or P - Q."""
+        """Return the gradient at a mean; `probs` are P, or P - T."""
         summed = self.features.T @ (as_columns(self.weights) * probs)
         return float64(summed) - self.label_sums + self.prior_precision * mean
 

@@ -78,7 +78,7 @@ class Data:
 
     def add(self, new: Labelled, targets: Targets) -> Data:
         """Return the data with new labels queued, in O(b d); a long queue is written into the arrays."""
-        data = replace(self, queued=(*self.queued, self._own(new)))
+        data = replace(self, queued=(*self.queued, self._in_buffer_precision(new)))
         return data if len(data.queued) < FLUSH_AT else data.flushed(targets)
 
     def flushed(self, targets: Targets) -> Data:
@@ -92,7 +92,7 @@ class Data:
     def append(self, new: Labelled, targets: Targets) -> Data:
         """Return the data with rows appended; O(b d) on average, since the capacity grows geometrically."""
         xp: Any = array_namespace(new.features)
-        new = self._own(new)
+        new = self._in_buffer_precision(new)
         n, b = int(self.labels.shape[0]), int(new.labels.shape[0])
         writer = object()
         buffer = self.buffer
@@ -110,12 +110,12 @@ class Data:
 
         The queue must be empty. Rows stay with weight 0, without a copy, until they exceed MOST_EMPTY of all.
         """
-        gone = self._own(gone)
+        gone = self._in_buffer_precision(gone)
         features, labels, weights = gone
         xp: Any = array_namespace(features)
         left = xp.asarray(self.weights, copy=True)
         for i in reversed(range(labels.shape[0])):
-            same = self._has(labels[i, ...]) & xp.all(self.features == features[i, :][None, :], axis=1)
+            same = self._rows_with(labels[i, ...]) & xp.all(self.features == features[i, :][None, :], axis=1)
             asked = float(weights[i])
             for at in reversed([int(row) for row in xp.nonzero(same & (left > 0.0))[0]]):
                 if asked > 0.0:
@@ -138,9 +138,9 @@ class Data:
 
     def relabel(self, one: Labelled, after: Int[Array, " 1"], targets: Targets) -> Data | None:
         """Return data with the label of one matching row replaced; None if no row matches."""
-        features, labels, weights = self._own(one)
+        features, labels, weights = self._in_buffer_precision(one)
         xp: Any = array_namespace(features)
-        known = self._has(labels[0, ...]) & (self.weights == weights[0])
+        known = self._rows_with(labels[0, ...]) & (self.weights == weights[0])
         rows = xp.nonzero(known & xp.all(self.features == features, axis=1))[0]
         if rows.shape[0] == 0:
             return None
@@ -161,7 +161,7 @@ class Data:
         sums = xp.concat([self.label_sums, room], axis=1)
         return replace(self, labels=labels, label_sums=sums, preconditioner=None)
 
-    def _has(self, label: Array) -> Bool[Array, " n"]:
+    def _rows_with(self, label: Array) -> Bool[Array, " n"]:
         """Return which rows have this label, or came without a label."""
         xp: Any = array_namespace(self.labels)
         same = (self.labels == label) | (self.labels == UNKNOWN)
@@ -183,7 +183,7 @@ class Data:
         certain = targets(some.labels, self.label_sums.shape[1])
         return float64(some.features).T @ (some.weights[:, None] * certain)
 
-    def _own(self, some: Labelled) -> Labelled:
+    def _in_buffer_precision(self, some: Labelled) -> Labelled:
         """Return the batch with its features in the buffer's precision."""
         xp: Any = array_namespace(some.features)
         return some._replace(features=xp.astype(some.features, self.buffer.rows.dtype))
@@ -231,6 +231,20 @@ def _with_room(rows: Float[Array, "n d"], b: int) -> Buffer:
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Posterior:
     """A Gaussian over the weights of a last layer: mean, covariance and, if kept, the labelled instances.
+
+    Attributes
+    ----------
+    mean : array (d, k)
+        The weights, one column per class; the last row is the bias, if there is one. (d, 1) with "binary".
+    cov : array (d, d)
+        Their covariance, shared by all classes; (k, d, d) with "per_class" and "bernoulli_per_class",
+        (k*d, k*d) with "full". "matrix_normal" also has `class_cov` (k, k).
+    likelihood, prior_precision, classes
+        As given to `laplace`.
+    bias : bool
+        Whether the last row of `mean` is the weight of a constant 1.
+    data : Data or None
+        The labelled instances; None with keep_data=False.
 
     Examples
     --------

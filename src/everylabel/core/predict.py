@@ -44,9 +44,19 @@ def predict_proba(
 
     Probabilities of a multi-label posterior need not sum to 1: each class has its own sigmoid.
 
-    method is one of "mean_field" (the default), "mean", "monte_carlo" (needs `rng`; `n_samples`
-    draws of the logits) and "probit", the name of mean-field with sigmoids. `Samples` are
-    always averaged.
+    Parameters
+    ----------
+    posterior : Posterior or Samples
+        Samples are always averaged.
+    features : array (n, d)
+        The instances, without a bias column.
+    method : {"mean_field", "mean", "monte_carlo", "probit"}, optional
+        How to average over the posterior. None is "mean_field"; "mean" ignores the uncertainty; "monte_carlo"
+        averages draws of the logits; "probit" is mean-field with sigmoids.
+    factor : float
+        The constant of mean-field.
+    n_samples, rng : int, numpy.random.Generator
+        Number of draws of "monte_carlo", and their generator, which it needs.
 
     Examples
     --------

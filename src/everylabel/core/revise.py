@@ -30,6 +30,15 @@ def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Po
 
     Use it for instances leased to an annotator, so that similar ones are not picked too.
 
+    Parameters
+    ----------
+    posterior : Posterior
+        Any but `Samples`; it is not changed.
+    features : array (b, d)
+        The instances, without a bias column.
+    weights : array (b,), optional
+        How often each label will count.
+
     Examples
     --------
     >>> surer = el.condition(post, x[[500]])
@@ -57,6 +66,17 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
     If the posterior keeps its labelled instances, the mean is that of retraining without these labels.
     Otherwise the mean takes the Newton step of the objective without the label, which undoes little of
     a step of size 10.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        One that has learned these instances; it is not changed.
+    features : array (b, d)
+        The instances, without a bias column, in the precision in which they were learned.
+    labels : array (b,) or (b, k), optional
+        Their labels, as given to `update`; None for instances that `condition` was called for.
+    weights : array (b,), optional
+        Their weights, as given to `update`.
 
     Examples
     --------

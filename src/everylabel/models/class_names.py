@@ -19,7 +19,7 @@ from everylabel.models.labels import name_answers
 from everylabel.models.names import NameRows, are_of_use, phrase
 from everylabel.models.scaling import POOL_NORM, Scaling
 
-ASK_AGAIN = 1.25  # growth of the number of labels after which the names are tested again
+TEST_AGAIN = 1.25  # growth of the number of labels after which the names are tested again
 
 Phrases = str | Sequence[str]
 

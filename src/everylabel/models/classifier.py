@@ -34,7 +34,7 @@ from everylabel.core.checks import check_choice, check_matrix, check_positive, w
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.updates import METHODS
-from everylabel.models.class_names import ASK_AGAIN, ClassNames
+from everylabel.models.class_names import TEST_AGAIN, ClassNames
 from everylabel.models.labels import (
     Examples,
     are_answers,
@@ -132,7 +132,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     names_hold_: bool = False
     names_: ClassNames | None = None
     _scaling_pending: bool = False  # the first labels were too few, or too similar, to determine the scaling
-    _asked_at: int = 0  # number of labels when the names were last tested
+    _tested_at: int = 0  # number of labels when the names were last tested
     _taught: list[Examples]
     _first_classes: np.ndarray
     _declared: np.ndarray  # classes named by a later partial_fit, with or without labels
@@ -397,8 +397,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
                 "thresholds decide between misses and false alarms"
             )
         binary, prior = self.likelihood == "binary", self._precision(len(classes))
-        rows = self._believed(X, numbers, classes)
-        self.names_hold_, self._asked_at = rows is not None, len(y)
+        rows = self._confirmed_names(X, numbers, classes)
+        self.names_hold_, self._tested_at = rows is not None, len(y)
         if rows is not None:  # first, so that labels learned later are appended
             X, numbers = np.r_[rows.features, X], np.r_[rows.labels, numbers]
             weights = np.r_[rows.weights, weights]
@@ -407,7 +407,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         posterior = laplace(mean, X, likelihood, prior, weights=weights, labels=numbers)
         self.classes_, self.posterior_ = classes, posterior
 
-    def _believed(self, X: np.ndarray, numbers: np.ndarray, classes: np.ndarray) -> NameRows | None:
+    def _confirmed_names(self, X: np.ndarray, numbers: np.ndarray, classes: np.ndarray) -> NameRows | None:
         """Return rows for class names, for scaled features X; None if the labels do not confirm the names."""
         if self.names_ is None:
             return None
@@ -421,15 +421,15 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         X, y, weights = gone
         numbers = y if self._several else encode(y, self.classes_)
         self.posterior_ = forget(self.posterior_, self._scaling(X), numbers, weights=weights)
-        self._ask_names()
+        self._test_names()
 
-    def _ask_names(self) -> None:
+    def _test_names(self) -> None:
         """Test the class names again, and retrain if the outcome has changed."""
         X, y, weights = joined(self._taught)
-        self._asked_at = len(y)
+        self._tested_at = len(y)
         if self.names_ is not None:
             numbers = y if self._several else encode(y, self.classes_)
-            rows = self._believed(self._scaling(X), numbers, self.classes_)
+            rows = self._confirmed_names(self._scaling(X), numbers, self.classes_)
             if (rows is not None) != self.names_hold_:
                 self._train(X, y, weights, self.classes_)
 
@@ -526,8 +526,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         if scaling is not None:
             (self.center_, self.scale_, self.matrix_), self._scaling_pending = scaling, False
             self._train(*joined(self._taught), self.classes_)
-        elif self._updates_exactly() and _count(self._taught) >= ASK_AGAIN * self._asked_at:
-            self._ask_names()
+        elif self._updates_exactly() and _count(self._taught) >= TEST_AGAIN * self._tested_at:
+            self._test_names()
 
     def _labelled_scaling(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Scaling | None:
         """Return the scaling of labelled instances; None if they do not determine it."""
@@ -612,7 +612,7 @@ def with_names(classifier: LaplaceClassifier, names: ClassNames, hold: bool) -> 
     rows = names.rows(classifier.classes_) if hold else None
     n = 0 if rows is None else len(rows.labels)
     classifier._taught = [(X[n:], y[n:], weights[n:])]
-    classifier.names_, classifier.names_hold_, classifier._asked_at = names, hold, len(y) - n
+    classifier.names_, classifier.names_hold_, classifier._tested_at = names, hold, len(y) - n
     return classifier
 
 
