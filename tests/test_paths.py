@@ -13,7 +13,7 @@ from tests.golden.looks import answers
 from tests.golden.opened import copied, opened
 from tests.tracing import traced
 
-CLICK = 38
+CLICK = 40
 SECOND_START = 52
 
 
