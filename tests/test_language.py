@@ -33,6 +33,8 @@ IN_CODE = {
     r"\bbears? (the|them|it) ?\w* ?out\b": "confirms",
     r"\bso many\b": "N; name the number",
     r"\bhad it not\b": "without",
+    r"\b(left|put|set) aside\b": "excluded, withdrawn, ignored",
+    r"\bour (own )?page\b": WORDS[r"\bour (own )?page\b"],
     r"\blikewise\b": "also; repeat the noun",
     r"\b(is|are|was|were) to be\b": WORDS[r"\b(is|are|was|were) to be\b"],
     r"\btold\b": "reported, said; name the report, the note or the message",
@@ -51,7 +53,11 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
     ROOT / "CHANGELOG.md",
-    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if not {"reference", "results"} & {*page.parts}),
+    *(
+        page
+        for page in sorted((ROOT / "docs").rglob("*.md"))
+        if not {"reference", "reproduction"} & {*page.parts}
+    ),
 ]
 MODULES = [path for name in ("src", "website", "benchmarks") for path in sorted((ROOT / name).rglob("*.py"))]
 

@@ -41,7 +41,7 @@ class BackendOptions:
     port, page_port : 0 takes any free port; further projects' pages use the next ones
     address : the URL by which Label Studio reaches us, if not host and port
     register : register with Label Studio and write predictions; False changes nothing there
-    page : open our own page, too
+    page : open everylabel's page, too
     store : a file's path or postgresql://...; by default labels.sqlite in the project's folder
     folder : the parent of the folders of projects
     """
@@ -91,7 +91,7 @@ class Connected:
     def start(self, page: bool = False) -> None:
         """Start the background threads but for `renewal`, which starts once we are registered.
 
-        page : our own page is open, and its answers go to Label Studio
+        page : everylabel's page is open, and its answers go to Label Studio
         """
         self.arrivals.start()
         self.reconciler.start(LOOK_EVERY)

@@ -1,6 +1,6 @@
 """Background threads between a project's log and Label Studio.
 
-`Outbox` sends the answers of our own page. The log shows which to send: answers that stand and have no
+`Outbox` sends the answers of everylabel's page. The log shows which to send: answers that stand and have no
 annotation yet, and annotations whose answer was taken back or changed. An annotation carries the number of
 its answer's event from the start (`Marks`), so one that was sent just before a crash is recognised, and its
 webhook teaches nothing twice.
@@ -324,7 +324,7 @@ class Renewal(Worker):
 
     def _write(self, tasks: Sequence[str]) -> str:
         """Write the predictions of tasks; return their version."""
-        tasks = [task for task in tasks if task.isdigit()]  # items of our own page are no tasks
+        tasks = [task for task in tasks if task.isdigit()]  # items of everylabel's page are no tasks
         made = self.predictions.of(tasks).result()
         bare = [{name: one[name] for name in ("result", "score", "model_version")} for one in made]
         both = zip(tasks, bare, strict=True)
