@@ -203,7 +203,7 @@ def test_a_port_in_use_is_reported() -> None:
 def test_exports_that_cannot_be(tmp_path: Path) -> None:
     result = run("export", "digits", "-o", "x.csv")
     assert result.exit_code == 2
-    assert "labels.sqlite' is not there; expected a log of everylabel label" in result.output
+    assert "labels.sqlite' is not there; expected the log of a project" in result.output
     with label_here("digits"):
         pass
     for arguments, told in (

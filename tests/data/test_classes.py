@@ -10,7 +10,12 @@ from everylabel.data.classes import check_class_count, check_classes, clean_name
 def test_a_name_is_cleaned_or_refused() -> None:
     assert clean_name(" two \t words\n") == "two words"
     assert clean_name("x" * 200) == "x" * 200
-    for bad in ("", "  ", "x" * 201, "a\0b", "a\u200bb"):
+    for joined in (
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\U0001f468\u200d\U0001f467",
+    ):  # Persian, a family
+        assert clean_name(joined) == joined
+    for bad in ("", "  ", "x" * 201, "a\0b", "a\u200bb", "\u200d"):
         with pytest.raises(EverylabelError, match="1 to 200 printable characters: check --label-column"):
             clean_name(bad)
     with pytest.raises(EverylabelError, match=r"printable characters$"):

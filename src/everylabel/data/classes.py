@@ -24,6 +24,7 @@ UNLABELLED = -1
 LOOKED_AT = 12  # new names that are compared with existing ones, to detect typing errors
 MOST_CLASSES = 1000
 LONGEST_NAME = 200
+JOINERS = str.maketrans("", "", "\u200c\u200d")  # invisible parts of Persian words and of emoji
 OPTIONS = ": check --label-column, --import-label-column or --classes"
 Names = tuple[str, ...]
 SEPARATOR = ";"
@@ -34,7 +35,8 @@ YES, NO = ("1", "true", "yes", "y", "x"), ("0", "false", "no", "n", "")
 def clean_name(name: str, hint: str = OPTIONS) -> str:
     """Return a class name with single spaces; an error says what is wrong and, by the hint, what to do."""
     clean = " ".join(name.split())
-    if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
+    shown = clean.translate(JOINERS)
+    if not shown or len(clean) > LONGEST_NAME or not shown.isprintable():
         raise EverylabelError(
             f"class name is {name!r:.80}; expected 1 to {LONGEST_NAME} printable characters{hint}"
         )

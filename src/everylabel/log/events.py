@@ -384,7 +384,9 @@ class NoLog(StoreError):
     """There is no log: no file, or a database without our tables."""
 
     def __init__(self, shown: str, what: str) -> None:
-        super().__init__(f"store {shown} {what}; expected a log of everylabel label")
+        super().__init__(
+            f"store {shown} {what}; expected the log of a project (everylabel label SOURCE starts one)"
+        )
 
 
 class Damaged(StoreError):

@@ -43,7 +43,7 @@ export function askName({ value, text, check }) {
   const box = make("input", { type: "text", id: "person-name", value, maxLength: LONGEST, autocomplete: "nickname", dir: "auto" });
   box.setAttribute("autofocus", "");
   const label = make("label", { htmlFor: "person-name" }, "Your name");
-  const submit = make("button", { type: "submit", className: "primary" }, "Go on");
+  const submit = make("button", { type: "submit", className: "primary" }, "Continue");
   const problem = make("p", { className: "problem-note", role: "alert" });
   const note = make("p", { className: "note" }, text);
   const form = make("form", { className: "row-form", noValidate: true }, label, make("div", { className: "row" }, box, submit), problem, note);

@@ -96,7 +96,7 @@ const NOTE =
 export async function openSources() {
   const status = make("p", { className: "note", role: "status" }, "Looking …");
   const body = make("div", {});
-  showDialog("figures", "Sources", [status, body]);
+  showDialog("figures", state.sources ? "Sources" : "People", [status, body]);
   try {
     const { sources, people, pairs } = await get("/api/sources");
     body.replaceChildren(
