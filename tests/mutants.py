@@ -251,6 +251,7 @@ CORE = [
     Mutant("labelling/quality/certificate.py", "1.0 + c * m / (1.0 - m)", "1.0 + 2 * c * m / (1.0 - m)", "labelling/test_certificate.py"),
     Mutant("labelling/auto_label.py", "reference_probs[near, guess[at : at + BLOCK, None]]", "reference_probs[near, 0]", "labelling/test_auto_label.py"),
     Mutant("labelling/quality/assessment.py", "e * (1.0 - own) / (k - 1)", "e * (1.0 - own)", "labelling/test_suspects.py"),
+    Mutant("labelling/quality/assessment.py", "t.sum(axis=0) - t + usual", "t.sum(axis=0) + usual", "labelling/test_suspects.py"),
     Mutant("labelling/quality/assessment.py", "- 0.5 * (np.log(t)", "+ 0.5 * (np.log(t)", "labelling/test_suspects.py"),
     Mutant("labelling/quality/accuracy.py", "share * (1 - share) / n + z2", "share * (1 - share) + z2", "labelling/test_accuracy.py"),
     Mutant("labelling/quality/accuracy.py", "+ precision @ (theta - center)", "+ precision @ theta", "labelling/test_accuracy.py"),

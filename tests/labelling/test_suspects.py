@@ -7,11 +7,14 @@ import pytest
 
 from everylabel.labelling.quality.assessment import (
     LIKELY,
+    MIXED,
     RIGHT,
     SHARES,
     SPREAD,
     TEMPERATURES,
+    USUAL_SHARE,
     probably_wrong,
+    with_shares,
 )
 
 
@@ -64,3 +67,44 @@ def test_unsure_predictions_are_no_evidence_and_sure_ones_are() -> None:
 def test_one_class_or_no_label_is_never_suspect() -> None:
     assert probably_wrong(np.ones((3, 1)), np.zeros(3, int)).tolist() == [0.0] * 3
     assert probably_wrong(np.ones((0, 2)), np.zeros(0, int)).tolist() == []
+
+
+def _mixed(probs: np.ndarray, answers: np.ndarray) -> list[list[float]]:
+    """Mix with the share of each class one by one."""
+    n, k = answers.shape
+    said = [(i, c) for i in range(n) for c in range(k) if not math.isnan(answers[i, c])]
+    overall = sum(answers[i, c] for i, c in said) / len(said)
+    found: tuple[float, list[list[float]]] = -math.inf, []
+    for m in MIXED:
+        rows = [[0.0] * k for _ in range(n)]
+        for i in range(n):
+            for c in range(k):
+                others = [answers[j, c] for j in range(n) if j != i and (j, c) in said]
+                share = (sum(others) + USUAL_SHARE * overall) / (len(others) + USUAL_SHARE)
+                rows[i][c] = (1 - m) * probs[i, c] + m * share
+        total = sum(math.log(rows[i][c] if answers[i, c] else 1 - rows[i][c]) for i, c in said)
+        found = max(found, (total, rows), key=lambda one: one[0])
+    return found[1]
+
+
+@pytest.mark.parametrize("sure", [0.5, 3.0])
+def test_probabilities_are_mixed_with_the_share_of_a_class_as_in_a_plain_loop(sure: float) -> None:
+    rng = np.random.default_rng(0)
+    logits = sure * rng.normal(size=(30, 4)) - 1.0
+    answers = (rng.random((30, 4)) < 1.0 / (1.0 + np.exp(-logits / sure))).astype(float)
+    answers[rng.random((30, 4)) < 0.2] = np.nan
+    probs = 1.0 / (1.0 + np.exp(-logits))
+    np.testing.assert_allclose(with_shares(probs, answers), _mixed(probs, answers), rtol=1e-12)
+
+
+def test_a_model_that_never_says_yes_is_replaced_by_the_share_of_each_class() -> None:
+    rng = np.random.default_rng(0)
+    answers = (rng.random((200, 2)) < [0.05, 0.2]).astype(float)
+    found = with_shares(np.full((200, 2), 0.002), answers)
+    np.testing.assert_allclose(found.mean(axis=0), answers.mean(axis=0), atol=0.02)
+
+
+def test_a_good_model_is_not_mixed() -> None:
+    answers = np.array([[1.0, 0.0], [0.0, 1.0]] * 20)
+    probs = np.where(answers > 0.0, 0.99, 0.01)
+    np.testing.assert_array_equal(with_shares(probs, answers), probs)
