@@ -11,7 +11,6 @@ NEEDS = {
     "scikit-activeml": "skactiveml",
     "modAL": "modAL",
     "skorch": "skorch",
-    "A training loop of your own": "torch",
     "River": "river",
     "laplace-torch": "laplace",
     "cleanlab": "cleanlab",
