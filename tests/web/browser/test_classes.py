@@ -170,6 +170,7 @@ def test_a_name_that_hardly_differs_is_asked_about(bank_page: Page, bank: Server
     assert len(page.console()) == 1  # the refusal
     page.press(ENTER)
     page.until(lambda: "Cash" in names(bank))
+    page.until(lambda: page.text(".toast p") == "Added “Cash”. Its key is 4.")
     number = bank.get("/api/classes")["classes"][-1]["id"]
     bank.post(f"/api/classes/{number}/remove", person="alike")
 

@@ -52,8 +52,8 @@ function words(error) {
 function sayAdded(name) {
   const n = state.multiLabel ? (state.progress?.labelled ?? 0) : 0;
   const key = classKey(state.classes.at(-1)?.id);
-  const more = n ? `; ${plural(n, "item")} without an answer to it: see Queues` : key && `, key ${key}`;
-  toast(`Added “${shownName(name)}”${more}`);
+  const more = n ? `${plural(n, "item")} without an answer to it: see Queues.` : key && `Its key is ${key}.`;
+  toast(`Added “${shownName(name)}”. ${more}`);
 }
 
 export function openAdd() {
