@@ -145,8 +145,9 @@ def alike(ranks: np.ndarray, critical: float) -> list[tuple[int, int]]:
 
 def win_plot(summary: Summary) -> Figure:
     """Return the share of repetitions in which the strategy of a row is ahead of that of a column."""
-    n = len(summary.strategies)
-    figure = Figure(figsize=(2.4 + 0.62 * n, 1.2 + 0.34 * n), layout="constrained")
+    n, longest = len(summary.strategies), max(len(name) for name in summary.strategies)
+    size = (1.4 + 0.1 * longest + 0.62 * n, 0.6 + 0.07 * longest + 0.34 * n)  # names have room
+    figure = Figure(figsize=size, layout="constrained")
     axis = figure.subplots()
     axis.imshow(summary.wins, cmap="RdBu", vmin=-0.1, vmax=1.1, aspect="auto")
     axis.set_xticks(range(n), summary.strategies, rotation=35, ha="left", rotation_mode="anchor", fontsize=9)
