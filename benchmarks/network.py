@@ -215,39 +215,24 @@ def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draw the accuracy at 128 labels of each set, and the learning curves of sets with several numbers."""
+    """Draw the accuracy of each set at 128 labels, with the original and with the fine-tuned encoder."""
     import matplotlib
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    by_set = {name: [row for row in rows if row["set"] == name] for name in SETS}
-    several = {name: sorted(some, key=_labels) for name, some in by_set.items() if len(some) > 2}
-    figure, axes = plt.subplots(1, 2 if several else 1, figsize=(14 if several else 10, 3.4), squeeze=False)
-    some = [row for row in rows if row["labels"] == SHOWN]
-    ax, at = axes[0, 0], np.arange(len(some))
-    for shift, how, title in ((-0.2, "frozen", "frozen encoder"), (0.2, "gated", "network learns too")):
+    some = sorted((row for row in rows if row["labels"] == SHOWN), key=lambda row: -row["gain"])
+    figure, ax = plt.subplots(figsize=(10, 3.4))
+    at = np.arange(len(some))
+    for shift, how, title in ((-0.2, "frozen", "original encoder"), (0.2, "gated", "fine-tuned encoder")):
         bars = ax.bar(at + shift, [row[how] for row in some], 0.38, label=title)
         ax.bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
-    ax.set_xticks(at, [TITLES[row["set"]] for row in some], fontsize=8)
+    ax.set_xticks(at, [TITLES[row["set"]] for row in some])
     ax.set(ylabel=f"accuracy at {SHOWN} labels", ylim=(0, 1.05))
     ax.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, 1.18))
-    for name, points in several.items():
-        sizes = [row["labels"] for row in points]
-        (line,) = axes[0, 1].plot(sizes, [row["gated"] for row in points], "o-", label=TITLES[name])
-        axes[0, 1].plot(sizes, [row["frozen"] for row in points], "o--", color=line.get_color())
-    if several:
-        axes[0, 1].set(xscale="log", xlabel="labels", title="dashed: frozen encoder")
-        axes[0, 1].set_xticks(LABELS, [str(n) for n in LABELS])
-        axes[0, 1].legend(frameon=False, fontsize=8)
-    for each in axes.flat:
-        each.spines[["top", "right"]].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
-
-
-def _labels(row: dict[str, Any]) -> int:
-    return int(row["labels"])
 
 
 def table(rows: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
