@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.labelling import auto_label
+from everylabel.labelling import auto_label, progress
 from everylabel.labelling.auto_label import Finishing, how_many, neighbour_agreement
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.quality.certificate import certify
 from everylabel.labelling.service import Service, label_many
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import ClassSet, Refused, classes_of
-from everylabel.log.events import AutoLabel
+from everylabel.log import events
+from everylabel.log.events import AutoLabel, Promise
 from everylabel.selection.pool import Where
 from tests.labelling.desks import fingerprint, label, service, truth
+from tests.labelling.test_state import IDS, state, took
 
 RATE = 0.1
 
@@ -339,3 +341,44 @@ def test_model_answers_one_class_and_items_stay_in_the_pool_for_the_others(tmp_p
 def test_one_class_is_refused_where_items_have_exactly_one(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made, pytest.raises(Refused, match="items have one class"):
         Finishing(made.views).start("me", RATE, 0.95, class_=1)
+
+
+def _promises(*classes: int | None) -> list[tuple[str, events.Body]]:
+    """Return the events of labels by the model of some classes, or of whole items (None)."""
+    said: list[tuple[str, events.Body]] = [("", events.Settings(multi_label=True))]
+    for i, c in enumerate(classes):
+        said.append(("me", Promise(0.05, 0.95, True, 8, 4, 0, c)))
+        present, absent = ([0], [1, 2]) if c is None else ([], [c])
+        said.append(("me", AutoLabel(IDS[i], sure=0.9, present=present, absent=absent)))
+    return said
+
+
+def test_promise_about_a_class_is_not_made_of_the_class_it_is_merged_into() -> None:
+    made = state(*_promises(0, 1))
+    took(made, ("me", events.Remove(1, 2)))
+    told: Any = progress.finished(made)
+    assert [each["class"] for each in told["classes"]] == [0]
+    took(made, ("me", events.Undo(made.seq)))
+    told = progress.finished(made)
+    assert [(each["class"], each["of"]) for each in told["classes"]] == [(0, 8), (1, 8)]
+
+
+def test_confirmations_pause_while_their_class_is_gone() -> None:
+    made = state(("", events.Settings(multi_label=True)), ("me", Promise(0.05, 0.95, class_=1)))
+    took(made, ("me", AutoLabel(IDS[0], sure=0.9, level=0, present=[1], absent=[])))
+    assert made.confirms
+    took(made, ("me", events.Remove(1)))
+    assert (made.confirms, progress.finishing(made)) == (False, None)
+    took(made, ("me", events.Restore(1)))
+    assert made.confirms
+
+
+def test_promise_of_earlier_labels_outlives_later_confirmations() -> None:
+    made = state(*_promises(None, 1))
+    for later in (Promise(0.3, 0.8), Promise()):  # confirmations that are stopped
+        took(made, ("me", later))
+        told: Any = progress.finished(made)
+        assert (told["items"], told["rate"], told["of"]) == (1, 0.05, 8)
+        assert [each["class"] for each in told["classes"]] == [1]
+    took(made, ("me", AutoLabel(IDS[0])), ("me", AutoLabel(IDS[1])), ("me", Promise()))
+    assert progress.finished(made) is None

@@ -257,12 +257,11 @@ def finished(state: State) -> dict[str, Any] | None:
     """
     if not state.finished and not state.kept:
         return None
-    kept = state.promise if state.promise is not None and state.promise.kept else Promise()
-    by_class = {state.book.now(c): promise for c, promise in state.kept.items()}
+    kept = {promise.class_: promise for promise in state.kept}
     return {
         "items": len(state.labelled_by_model()),
-        **_promised(kept if kept.class_ is None else Promise()),
-        "classes": [{"class": c, **_promised(by_class[c])} for c in state.book.order if c in by_class],
+        **_promised(kept.get(None, Promise())),
+        "classes": [{"class": c, **_promised(kept[c])} for c in state.book.order if c in kept],
     }
 
 

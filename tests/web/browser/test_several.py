@@ -278,11 +278,15 @@ def test_confirmations_are_explained_in_plain_words(page: Page) -> None:
     def told(name: str, **given: object) -> str:
         return plain(page.driver.execute_async_script(SENTENCE, name, given))
 
-    assert told("planned", items=812, needed=68).startswith(
+    assert told("planned", items=812, yes=None, needed=68).startswith(
         "The model would label 812 items that it is surest of. First confirm 68 of them"
     )
-    assert "too few for an error rate of 5 %" in told("planned", items=30, needed=None)
+    assert "too few for an error rate of 5 %" in told("planned", items=30, yes=None, needed=None)
+    assert "say yes or no to this class on 812 items that it is surest of (yes on 12, no on 800)" in told(
+        "planned", items=812, yes=12, needed=68
+    )
     now = {
+        "class": None,
         "rate": 0.05,
         "confidence": 0.95,
         "items": 812,
@@ -297,7 +301,8 @@ def test_confirmations_are_explained_in_plain_words(page: Page) -> None:
     assert (
         told("running", **done) == f"68 of 68 confirmed, no error. The model may label 812 items: {promise}"
     )
-    assert told("finished", items=744, of=812, rate=0.05, confidence=0.95, confirmed=68, wrong=1) == (
+    kept = {"of": 812, "rate": 0.05, "confidence": 0.95, "confirmed": 68, "wrong": 1}
+    assert told("finished", items=744, classes=[], **kept) == (
         "The model has labelled 744 items. Of 812 items, 68 of them confirmed (1 error), at most 5 % are "
         "wrong, with 95 % confidence."
     )

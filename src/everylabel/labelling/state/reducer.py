@@ -367,10 +367,10 @@ def _(body: events.Undo, state: State, event: Event, item: int) -> None:
 def _(body: events.Promise, state: State, event: Event, item: int) -> None:
     state.promise = None if body.rate is None else body
     state.proposals = {}
-    if body.rate is None and not state.partly:
-        state.kept = {}
-    elif body.kept and body.class_ is not None:
-        state.kept[body.class_] = body
+    if body.kept:
+        state.kept = [*(each for each in state.kept if each.class_ != body.class_), body]
+    elif body.rate is None and not state.finished and not state.partly:
+        state.kept = []
 
 
 def _grant_wish(state: State, among: int | None) -> None:

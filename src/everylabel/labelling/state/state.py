@@ -76,16 +76,14 @@ class State:
     first: dict[int, int] = field(default_factory=dict)  # labelled item -> event of its first standing answer
     skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
     doubted: Items = field(default_factory=dict)  # items for which somebody ruled out a class
-    withdrawn: dict[int, int] = field(
-        default_factory=dict
-    )  # item -> event up to which answers no longer count
+    withdrawn: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers do not count
     changed: dict[int, int] = field(default_factory=dict)  # item -> event of its last change of content
     finished: dict[int, Value] = field(default_factory=dict)  # auto-labelled item -> label
     partly: dict[int, ClassSet] = field(default_factory=dict)  # free item -> classes that the model answered
     audits: Items = field(default_factory=dict)  # auto-labelled items that people should confirm
     proposals: dict[int, tuple[Value, float, int]] = field(default_factory=dict)  # item -> label, sure, level
     promise: events.Promise | None = None  # error rate that confirming the proposals guarantees
-    kept: dict[int, events.Promise] = field(default_factory=dict)  # class that the model answered -> promise
+    kept: list[events.Promise] = field(default_factory=list)  # of the labels by the model; one per class
     missing: Items = field(default_factory=dict)  # items that are gone from their source
     test: Items = field(default_factory=dict)  # the test set
     test_labels: dict[int, Value] = field(default_factory=dict)
@@ -160,8 +158,10 @@ class State:
 
     @property
     def confirms(self) -> bool:
-        """Whether people confirm labels that the model proposes."""
-        return self.promise is not None and self.promise.rate is not None and not self.promise.kept
+        """Whether people confirm labels that the model proposes; not if they are of a class that is gone."""
+        if self.promise is None or self.promise.rate is None or self.promise.kept:
+            return False
+        return self.promise.class_ is None or self.promise.class_ in self.book.order
 
     def labelled_by_model(self) -> list[int]:
         """Return the auto-labelled items whose classes remain."""

@@ -25,7 +25,7 @@ export function planned({ items, yes, needed }, { rate }) {
   if (!items || needed === null) {
     return `The model is sure enough of ${plural(items, "item")}, too few for an error rate of ${share(rate)}. Label more items, or allow a higher rate.`;
   }
-  const answers = yes === null ? "label" : `say yes or no to this class on`;
+  const answers = yes === null ? "label" : "say yes or no to this class on";
   const split = yes === null ? "" : ` (yes on ${count(yes)}, no on ${count(items - yes)})`;
   return `The model would ${answers} ${plural(items, "item")} that it is surest of${split}. First confirm ${count(needed)} of them, drawn at random, or more if some are wrong.`;
 }
@@ -93,7 +93,7 @@ export function openFinishing() {
   };
   start.addEventListener("click", () => act("/api/finish/start", asked(), "Confirmations come next"));
   go.addEventListener("click", () => act("/api/finish", {}, "The model has labelled its items"));
-  back.addEventListener("click", () => act("/api/finish/undo", {}, back.textContent));
+  back.addEventListener("click", () => act("/api/finish/undo", {}, "Done"));
   const soon = settle(draw, 200);
   for (const box of [chosen, rate, sure]) box.addEventListener("input", soon);
   const sets = state.multiLabel
