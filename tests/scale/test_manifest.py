@@ -58,7 +58,7 @@ def test_shard_with_another_number_of_rows_is_refused(tmp_path: Path) -> None:
     shards = made(tmp_path)
     part = shards / "part-000001.npy"
     np.save(part, np.load(part)[:-1])
-    told = r"part-000001\.npy' has 399 rows; expected 400, as the manifest beside it says: run the"
+    told = r"part-000001\.npy' has 399 rows; expected 400, as the manifest beside it says: delete it"
     for look in (lambda: read(shards), lambda: find_shards(str(shards))):
         with pytest.raises(EverylabelError, match=told):
             look()

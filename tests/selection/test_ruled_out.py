@@ -175,7 +175,7 @@ def test_many_at_once_reach_the_logits_in_one_pass() -> None:
 def test_mistakes_are_reported_and_change_nothing() -> None:
     made = problem(method="exact")
     pool, i = made.pool, int(made.pool.free_idx[0])
-    with pytest.raises(el.EverylabelError, match="all 3; expected one at least"):
+    with pytest.raises(el.EverylabelError, match="rules out all 3; expected at least one class"):
         pool.rule_out(i, [0, 1, 2])
     with pytest.raises(el.EverylabelError, match="classes runs from 5 to 5"):
         pool.rule_out(i, [5])

@@ -321,7 +321,7 @@ def test_search_shows_what_the_reader_has_open_and_what_the_keys_do(page: Page, 
     assert said(other) == "open on another screen"
     said("1789")
     page.until(lambda: len(page.all(".result")) == 1)
-    assert page.text("dialog .note") == "1 item; Enter opens it"
+    assert [note.text for note in page.all("dialog .note")] == ["1 item", "Enter opens it."]
     page.close()
 
 
@@ -467,7 +467,7 @@ def test_the_figure_claims_no_more_than_is_known(page: Page) -> None:
 
     text = told()
     assert "The 50 random checks correct for the choice of the other items" in text
-    assert "the model expects to be right on 85 % of the unlabelled items" in text
+    assert "the model expects to be right on 85\u00a0% of the unlabelled items" in text
     assert "skipped or left" not in text
     assert "3 checks were skipped or not answered, so the figure may be too high." in told(unanswered=3)
     assert "1 check was skipped" in told(unanswered=1)
@@ -496,7 +496,7 @@ def test_figures_by_class_and_a_class_to_test_more(page: Page, digits: Server) -
     page.until(lambda: digits.get("/api/figures")["checks"] is not None)
     page.find("[data-do=figures]").click()
     page.until(lambda: "too few" in page.text(".figures-table"))
-    assert page.text("dialog .note").startswith("Each item is predicted by a model")
+    assert "Each item is predicted by a model that did not learn its label." in page.text("dialog .note")
     for width, height in ((1280, 820), (1440, 900)):
         page.size(width, height)
         assert page.script(OUT_OF_SIGHT, "h2, h3, th, .figures-table button") == []
