@@ -86,8 +86,7 @@ def valid_prefix(where: str, project: str) -> Prefix:
     head, items, unread = None, None, True
     engine = connect(where, write=False)
     try:
-        there, columns = database.existing(engine)
-        has_chain = "chain" in columns
+        has_chain = "chain" in database.event_columns(engine)
         with engine.connect() as connection:
             # one row at a time: an unreadable one must not take the others of its batch with it
             with (
@@ -98,7 +97,7 @@ def valid_prefix(where: str, project: str) -> Prefix:
                     if not _is_valid(row, rows[-1].chain or "" if rows else ""):
                         break
                     rows.append(row)
-            if database.heads.name in there:
+            if sa.inspect(engine).has_table(database.heads.name):
                 head = database.read_head(connection, project)
             items, unread = database.read_items(connection, project), False
     except SQLAlchemyError as error:
