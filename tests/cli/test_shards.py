@@ -139,7 +139,7 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     embed = ("embed", "big.csv", "-o", "shards/", "--fit", fit, "--shard-rows", 10, "--text-column", "body")
     assert run(*embed).exit_code == 0
     wrong = run("label", "shards", "--id-column", "keys", "--no-browser")
-    assert "--id-column 'keys' is not in" in wrong.output
+    assert "column 'keys' is not in" in wrong.output
     refused = run("label", "big.csv", "--ray", "auto", "--no-browser")
     assert "--ray is for shards, and 'big.csv' is none" in refused.output
     assert "--watch is not offered for a folder of shards" in run("label", "shards", "--watch").output

@@ -22,8 +22,8 @@ from everylabel.data.items import Items, Options
 from everylabel.data.media import open_image
 from everylabel.data.read import check_show
 from everylabel.data.readers.folder import read_folder
-from everylabel.data.readers.rows import FIELD_LIMIT, delimiter_of
-from everylabel.data.readers.table import SUFFIXES, read_table
+from everylabel.data.readers.rows import FIELD_LIMIT, SUFFIXES, delimiter_of
+from everylabel.data.readers.table import read_table
 from everylabel.labelling.model.training import Encoder
 from everylabel.models.embedding.choose import is_pretrained
 from everylabel.models.embedding.embed import Embedder

@@ -1,10 +1,9 @@
 """The datasets of App. E: their files and URLs, their readers, and their sizes.
 
-SHA-256 sums are of the publishers' files. If a sum is unknown (None), the sum of the first download is
-written beside the file, and every later use is checked against it. App. E prints 3,840 / 920 for
-Snacks, which does not add up to its total of 6,745; the published sizes do. Its 5,000 test instances of
-DBpedia are those of one class: the file has 70,000. Digits ship with scikit-learn; their file is read
-directly, since importing scikit-learn's datasets takes 1.4 s.
+SHA-256 sums are of the publishers' files. App. E prints 3,840 / 920 for Snacks, which does not add up to its
+total of 6,745; the published sizes do. Its 5,000 test instances of DBpedia are those of one class: the file
+has 70,000. Digits ship with scikit-learn; their file is read directly, since importing scikit-learn's
+datasets takes 1.4 s.
 """
 
 import csv
