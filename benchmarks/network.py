@@ -12,6 +12,7 @@ one, with and without fine-tuning.
 """
 
 import argparse
+import contextlib
 import csv
 import json
 import resource
@@ -37,6 +38,7 @@ from everylabel.models.embedding.texts import DEFAULT
 from everylabel.models.finetuning import Finetuned, finetune
 from everylabel.models.finetuning.encoder import States
 from everylabel.models.finetuning.job import Job, write_job
+from everylabel.models.finetuning.job import run as run_job
 from everylabel.models.finetuning.tuning import FOLDS
 from everylabel.models.names import phrase
 from everylabel.projects.labelled import check_labelled
@@ -211,6 +213,13 @@ def honest(rows: Rows, n: int, encoder: str, setting: str) -> dict[str, Any]:
         with opened_project(project, LabelOptions(network=setting), print, None) as (service, *_):
             desk, network = service.desk, service.views.network
             assert network is not None
+
+            def attempt(part: Path) -> None:
+                network.share = 0.0
+                with contextlib.redirect_stdout(None):
+                    run_job(part)
+
+            network.trainer._run = attempt  # in this process: another one would load its libraries each time
 
             def look() -> dict[str, Any]:
                 state = desk.state
