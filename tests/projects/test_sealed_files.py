@@ -15,7 +15,7 @@ from everylabel.log.database import make_file
 from everylabel.projects.files import Pieces, read_json, write_json
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import Project, open_project
-from everylabel.web.item_view import Guidelines
+from everylabel.web.item_view import keep_guidelines
 
 TEXTS = [f"text {word}" for word in ("one", "two", "three", "four", "five", "six", "seven", "eight")]
 
@@ -121,8 +121,7 @@ def test_files_beside_a_server_are_private(tmp_path: Path) -> None:
     pieces.add(["0" * 16], np.zeros((1, 2), np.float32))
     pieces.add(["1" * 16], np.zeros((1, 2), np.float32))
     assert len(pieces.read().rows) == 2
-    (tmp_path / "say.md").write_text("what to do")
-    Guidelines(tmp_path, tmp_path / "say.md").keep()
+    keep_guidelines(tmp_path, "what to do")
     for path in (*(tmp_path / "joined").iterdir(), tmp_path / "guidelines.md"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     make_file(tmp_path / "anew" / "labels.sqlite")

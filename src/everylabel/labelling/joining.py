@@ -30,7 +30,6 @@ from everylabel.labelling.state.types import (
 from everylabel.log import events
 
 CHANGED = "network_changed"  # code of the refusal if features come from an encoder that is no longer in use
-TOO_MANY = "too_many_classes"  # code of the refusal if the labels would add more classes than a project holds
 
 
 @dataclass
@@ -68,9 +67,8 @@ def join(
         named = new_classes(desk.state, brought.values())
         n_classes = len(desk.state.book.order) + len(named)
         if named and n_classes > MOST_CLASSES:
-            raise Refused(
-                409, TOO_MANY, f"classes would be {n_classes:,}; expected {MOST_CLASSES:,} at most{OPTIONS}"
-            )
+            message = f"classes would be {n_classes:,}; expected {MOST_CLASSES:,} at most{OPTIONS}"
+            raise Refused(409, "too_many_classes", message)
         for rows, values in {desk.frozen_rows: features, desk.rows: tuned}.items():
             unknown = [i for i, name in enumerate(ids) if name not in rows]
             if unknown:
