@@ -185,13 +185,10 @@ def test_images_of_usual_formats_are_opened(tmp_path: Path, form: str) -> None:
     assert media.read_picture(path)[1].startswith("image/")
 
 
-def test_large_pictures_are_refused_or_made_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_of_too_many_pixels_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "large.png"
     Image.new("L", (2000, 100)).save(path)
     assert media.read_picture(path)[1] == "image/png"
-    monkeypatch.setattr(media, "MOST_PIXELS", 150_000)
-    Image.new("L", (2001, 100)).save(path)
-    with pytest.raises(EverylabelError, match="2001 x 100 are more than 150,000 pixels"):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 90_000)  # Pillow refuses twice as many
+    with pytest.raises(EverylabelError, match="200000 pixels"):
         media.read_picture(path)
-    Image.new("L", (2001, 100)).save(tmp_path / "large.jpg")  # need not be decoded in full
-    assert media.read_picture(tmp_path / "large.jpg")[1] == "image/jpeg"

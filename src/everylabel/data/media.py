@@ -28,13 +28,13 @@ def is_image(item: Any) -> bool:
     )
 
 
-def are_paths(items: list[Any]) -> bool:
+def are_paths(items: list[Any], base: Path = Path()) -> bool:
     """Return whether strings are image paths: all have an image suffix, and one of the first files exists."""
     endings = tuple(SUFFIXES)
     if not items or not all(isinstance(item, str) and item.lower().endswith(endings) for item in items):
         return False
     try:
-        return any(Path(item).is_file() for item in items[:FILES_TRIED])
+        return any((base / item).is_file() for item in items[:FILES_TRIED])
     except (OSError, ValueError):  # a name too long for a file
         return False
 
@@ -123,8 +123,6 @@ with suppress(ImportError):  # HEIF photos of phones, if the library is installe
 Picture = tuple[bytes, str]  # the bytes and their media type
 
 LONGEST_SIDE = 1600  # pixels; a larger picture is scaled down
-LARGEST_FILE = 200 * 2**20  # bytes
-MOST_PIXELS = 100_000_000  # of pictures that must be fully decoded: about 400 MB of memory
 SMALL_SIDE = 64  # pixels; smaller pictures are drawn with hard edges
 # formats that every browser shows; MPO is a JPEG with further pictures
 _MEDIA = {
@@ -145,10 +143,6 @@ def read_picture(path: Path) -> Picture:
         if not is_plain_file(path):
             raise EverylabelError(
                 f"image {str(path)!r} is empty, or no plain file; replace it, or skip this one"
-            )
-        if path.stat().st_size > LARGEST_FILE:
-            raise EverylabelError(
-                f"image {str(path)!r} is larger than {LARGEST_FILE >> 20} MB; make it smaller"
             )
         data = path.read_bytes()
     except OSError as error:
@@ -189,8 +183,6 @@ def _converted(data: bytes) -> Picture:
         media = _MEDIA.get(image.format)
         if media is not None and max(image.size) <= LONGEST_SIDE:
             return data, media
-        if media != "image/jpeg" and image.width * image.height > MOST_PIXELS:
-            raise ValueError(f"{image.width} x {image.height} are more than {MOST_PIXELS:,} pixels")
         image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # a JPEG need not be decoded in full
         smaller = ImageOps.exif_transpose(image)
         if smaller.mode not in ("RGB", "RGBA", "L"):

@@ -89,11 +89,8 @@ def valid_prefix(where: str, project: str) -> Prefix:
         has_chain = "chain" in database.event_columns(engine)
         with engine.connect() as connection:
             # one row at a time: an unreadable one must not take the others of its batch with it
-            with (
-                suppress(*GARBLED, SQLAlchemyError),
-                database.each_row(connection, project, has_chain, batch=1) as found,
-            ):
-                for row in found:
+            with suppress(*GARBLED, SQLAlchemyError):
+                for row in database.each_row(connection, project, has_chain, batch=1):
                     if not _is_valid(row, rows[-1].chain or "" if rows else ""):
                         break
                     rows.append(row)

@@ -14,11 +14,9 @@ changes; it is no signature: anyone who can write to the log can compute the dig
 """
 
 import hashlib
-import os
 import sqlite3
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -155,8 +153,8 @@ def make_file(path: Path) -> None:
     """Create an empty file that only its owner can read, unless it exists."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+        if not path.exists():
+            path.touch(mode=PRIVATE)
     except OSError as error:
         raise StoreError(
             f"store {str(path)!r} cannot be made: {error.strerror}; choose another --store"
@@ -258,47 +256,40 @@ class Taken(Exception):
     """Another server has the lock."""
 
 
-class FileLock:
-    """A lock file beside the log, locked by SQLite's own means."""
-
-    def __init__(self, path: Path) -> None:
-        path = path.resolve()
-        file = path.with_name(path.name + ".lock")
-        make_file(file)
+def lock_file(path: Path) -> sqlite3.Connection:
+    """Lock a log by a file beside it, which SQLite locks until the connection is closed."""
+    path = path.resolve()
+    file = path.with_name(f"{path.name}.lock")
+    make_file(file)
+    try:
+        lock = sqlite3.connect(file, timeout=0, check_same_thread=False)  # any thread releases it
         try:
-            self._held = sqlite3.connect(file, timeout=0, check_same_thread=False)  # any thread releases it
-            self._held.execute("BEGIN EXCLUSIVE")
-        except sqlite3.Error as error:
-            self.close()
-            if getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY":
-                raise Taken from error
-            raise StoreError(f"store {str(path)!r} cannot be opened: {error}") from error
-
-    def close(self) -> None:
-        """Release the lock."""
-        self._held.close()
-
-
-class SessionLock:
-    """An advisory lock of PostgreSQL; all writes go through the session that holds it."""
-
-    def __init__(self, engine: sa.Engine, project: str) -> None:
-        number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big", signed=True)
-        self.connection = engine.connect()
-        try:
-            end = time.monotonic() + RELEASE_SECONDS
-            while not self.connection.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
-                if time.monotonic() >= end:
-                    raise Taken
-                time.sleep(0.02)
-            self.connection.commit()  # the lock is the session's, not the transaction's
+            lock.execute("BEGIN EXCLUSIVE")
         except BaseException:
-            self.close()
+            lock.close()
             raise
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY":
+            raise Taken from error
+        raise StoreError(f"store {str(path)!r} cannot be opened: {error}") from error
+    return lock
 
-    def close(self) -> None:
-        """Release the lock, and the session."""
-        self.connection.close()
+
+def lock_session(engine: sa.Engine, project: str) -> sa.Connection:
+    """Lock a log in PostgreSQL by an advisory lock, which the session of the connection holds."""
+    number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big", signed=True)
+    session = engine.connect()
+    try:
+        end = time.monotonic() + RELEASE_SECONDS
+        while not session.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
+            if time.monotonic() >= end:
+                raise Taken
+            time.sleep(0.02)
+        session.commit()  # the lock is the session's, not the transaction's
+    except BaseException:
+        session.close()
+        raise
+    return session
 
 
 def event_columns(engine: sa.Engine) -> set[str]:
@@ -324,29 +315,20 @@ def read_head(connection: sa.Connection, project: str) -> Head | None:
     return None if row is None else Head(*row)
 
 
-@contextmanager
 def each_row(
     connection: sa.Connection,
     project: str,
     has_chain: bool,
     where: sa.ColumnElement[bool] | None = None,
     batch: int = BATCH,
-) -> Iterator[Iterator[Row]]:
-    """Yield a project's events (or some of them) in order, with one batch in memory."""
+) -> Iterator[Row]:
+    """Yield a project's events (or some of them) as they are stored, in order, with one batch in memory."""
     columns = [events.c[name] for name in Row._fields if has_chain or name != "chain"]
     query = sa.select(*columns).where(events.c.project == project)
     query = query if where is None else query.where(where)
     query = query.order_by(events.c.seq).execution_options(yield_per=batch)
     with connection.execute(query) as found:
-        yield (Row(*row) for some in found.partitions() for row in some)
-
-
-def read_rows(
-    connection: sa.Connection, project: str, has_chain: bool, where: sa.ColumnElement[bool] | None = None
-) -> list[Row]:
-    """Return a project's events (or some of them) as they are stored, in order."""
-    with each_row(connection, project, has_chain, where) as rows:
-        return list(rows)
+        yield from (Row(*row) for some in found.partitions() for row in some)
 
 
 def read_chain(connection: sa.Connection, project: str, seq: int) -> str | None:
@@ -384,7 +366,7 @@ def move_head(connection: sa.Connection, project: str, head: Head, to: Head) -> 
 
 def add_chain(connection: sa.Connection, project: str) -> Head:
     """Add the chain and head to a log of version 0.1; return the head."""
-    rows = chained("", read_rows(connection, project, has_chain=False))
+    rows = chained("", each_row(connection, project, has_chain=False))
     text = read_items(connection, project)
     head = Head(items="" if text is None else digest(text))
     if rows:

@@ -7,6 +7,7 @@ whenever events are read.
 """
 
 import json
+import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,10 +23,8 @@ from everylabel.data.items import IdList, Numbered, ids_from_stored, stored_ids
 from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.log import database
 from everylabel.log.database import (
-    FileLock,
     Head,
     Row,
-    SessionLock,
     Taken,
     chained,
     connect,
@@ -33,6 +32,8 @@ from everylabel.log.database import (
     events,
     find_damage,
     find_other_items,
+    lock_file,
+    lock_session,
     make_file,
     reason,
     shown_place,
@@ -69,7 +70,7 @@ class Store:
         self.where, self.project, self.note = str(where), project, ""
         self._path = None if "://" in self.where else Path(where)
         self._writes, self._mutex = write, threading.Lock()  # one thread of this process writes at a time
-        self._lock: FileLock | SessionLock | None = None
+        self._lock: sqlite3.Connection | sa.Connection | None = None
         self._head: Head | None = None  # after the last write; None: read again before the next one
         self._failed = False  # the last write failed
         self._file: tuple[int, int] | None = None  # device and inode of SQLite's file
@@ -125,14 +126,13 @@ class Store:
         """Return all stored events, the stored source and the head, read in one transaction and checked."""
         with self._snapshot() as connection:
             head = self._check(connection)
-            rows = database.read_rows(connection, self.project, self._has_chain)
+            rows = list(database.each_row(connection, self.project, self._has_chain))
             return rows, database.read_items(connection, self.project), head
 
     def _check(self, connection: sa.Connection) -> Head | None:
         """Check all events, the stored source and SQLite's pages; return the head. Events are not parsed."""
         head = self._read_head(connection)
-        with database.each_row(connection, self.project, self._has_chain) as rows:
-            self._refuse(find_damage(rows, head))
+        self._refuse(find_damage(database.each_row(connection, self.project, self._has_chain), head))
         self._refuse(find_other_items(database.read_items(connection, self.project), head))
         if self._path is not None:
             found = connection.execute(sa.text("PRAGMA quick_check(1)")).scalar()
@@ -145,13 +145,13 @@ class Store:
             start = Head()
             if after and head is not None:
                 start = Head(after, database.read_chain(connection, self.project, after) or "")
-            rows = database.read_rows(connection, self.project, self._has_chain, events.c.seq > after)
+            rows = list(database.each_row(connection, self.project, self._has_chain, events.c.seq > after))
         self._refuse(find_damage(rows, head, start))
         return rows
 
     def _events_where(self, where: sa.ColumnElement[bool]) -> list[Event]:
         with self._explained("read"), self._engine.connect() as connection:
-            return [_event(row) for row in database.read_rows(connection, self.project, False, where)]
+            return [_event(row) for row in database.each_row(connection, self.project, False, where)]
 
     def _read_head(self, connection: sa.Connection) -> Head | None:
         return database.read_head(connection, self.project) if self._has_chain else None
@@ -241,9 +241,9 @@ class Store:
             return
         if self._lock is None:
             self._take_lock()
-        assert isinstance(self._lock, SessionLock)
-        with self._lock.connection.begin():
-            yield self._lock.connection
+        assert isinstance(self._lock, sa.Connection)
+        with self._lock.begin():
+            yield self._lock
 
     def _not_saved(self, error: DBAPIError, complete: bool = False) -> StoreError:
         """Return the error for a failed transaction; complete : only its commit failed."""
@@ -260,9 +260,9 @@ class Store:
     def _take_lock(self) -> None:
         try:
             if self._path is not None:
-                self._lock = FileLock(self._path)
+                self._lock = lock_file(self._path)
             else:
-                self._lock = SessionLock(self._engine, self.project)
+                self._lock = lock_session(self._engine, self.project)
         except Taken as error:
             raise StoreError(
                 f"store {self.shown} is in use by another server for project {self.project!r}"

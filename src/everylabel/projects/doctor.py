@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Options
 from everylabel.log.backup import largest_project, valid_prefix, write_log
-from everylabel.log.database import FileLock, Taken, shown_place
+from everylabel.log.database import Taken, lock_file, shown_place
 from everylabel.log.store import Damaged, Store, StoreError
 from everylabel.projects.files import Remembered, check_own_files, find_changed, remembered
 from everylabel.projects.labelled import STORE
@@ -102,7 +102,7 @@ def _locked(store: str) -> Any:
     if "://" in store or not Path(store).is_file():
         return nullcontext()
     try:
-        return closing(FileLock(Path(store)))
+        return closing(lock_file(Path(store)))
     except Taken as error:
         raise StoreError(
             f"store {store!r} is in use by a server; expected one that is not: stop the server first"

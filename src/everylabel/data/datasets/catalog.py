@@ -141,7 +141,6 @@ class Entry(NamedTuple):
     read: Callable[[Path], Dataset]
     n_classes: int
     sizes: dict[str, int]
-    balanced: bool  # all classes have the same size, in every split with labels
     kind: str = "text"  # or "image"
 
 
@@ -158,7 +157,6 @@ CATALOG: dict[str, Entry] = {
         read_cifar10,
         10,
         {"train": 50_000, "test": 10_000},
-        balanced=True,
         kind="image",
     ),
     "snacks": Entry(
@@ -166,7 +164,6 @@ CATALOG: dict[str, Entry] = {
         read_snacks,
         20,
         {"train": 4838, "val": 955, "test": 952},
-        balanced=False,
         kind="image",
     ),
     "dtd": Entry(
@@ -179,7 +176,6 @@ CATALOG: dict[str, Entry] = {
         read_dtd,
         47,
         {"train": 1880, "val": 1880, "test": 1880},
-        balanced=True,
         kind="image",
     ),
     "dbpedia": Entry(
@@ -187,7 +183,6 @@ CATALOG: dict[str, Entry] = {
         read_dbpedia,
         14,
         {"train": 560_000, "test": 70_000},
-        balanced=True,
     ),
     "banking77": Entry(
         (
@@ -197,7 +192,6 @@ CATALOG: dict[str, Entry] = {
         read_banking77,
         77,
         {"train": 10_003, "test": 3080},
-        balanced=False,
     ),
     "clinc150": Entry(
         (
@@ -209,7 +203,6 @@ CATALOG: dict[str, Entry] = {
         read_clinc150,
         150,
         {"train": 15_000, "val": 3000, "test": 4500, "oos_train": 100, "oos_val": 100, "oos_test": 1000},
-        balanced=True,
     ),
 }
 NAMES = (*CATALOG, "digits")

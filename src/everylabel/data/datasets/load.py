@@ -8,6 +8,7 @@ import hashlib
 import os
 import warnings
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -45,15 +46,11 @@ def read_dataset(
         name = File(str(source)).name
         known = {official.name: official.sha256 for official in entry.files} if check else {}
         return _read(key, fetch(str(source), folder / name, known.get(name), progress), check)
-    places: list[tuple[Path, tuple[Path, ...]]] = [(home, (home,))]
-    if source is not None:
-        place = Path(source)
-        places = [(place, (place / key, place))]
-    elif os.environ.get("EVERYLABEL_DATA"):
-        place = Path(os.environ["EVERYLABEL_DATA"])
-        places.insert(0, (place, (place / key,)))
-    for place, folders in places:
-        found = _look(key, place, folders, stored, check)
+    places = [home] if source is None else [Path(source)]
+    if source is None and os.environ.get("EVERYLABEL_DATA"):
+        places.insert(0, Path(os.environ["EVERYLABEL_DATA"]))
+    for place in places:
+        found = _look(key, place, stored, check)
         if found is not None:
             return found
     if source is not None:
@@ -67,7 +64,7 @@ def read_dataset(
     return _read(key, home, check)
 
 
-def _look(key: str, place: Path, folders: tuple[Path, ...], stored: bool, check: bool) -> Dataset | None:
+def _look(key: str, place: Path, stored: bool, check: bool) -> Dataset | None:
     """Return the dataset if it is in this place, as features (if allowed) or as official files."""
     if place.is_file():
         return _read(key, place, check)
@@ -76,11 +73,9 @@ def _look(key: str, place: Path, folders: tuple[Path, ...], stored: bool, check:
         raise EverylabelError(f"source {str(place)!r} has {', '.join(p.name for p in files)}; pass one file")
     if files:
         return _read(key, files[0], check)
-    for folder in folders:
-        try:
+    for folder in (place / key, place):
+        with suppress(NotThere):
             return _read(key, folder, check)
-        except NotThere:
-            continue
     return None
 
 
@@ -125,12 +120,10 @@ def _check_sizes(data: Dataset, entry: Entry) -> None:
         )
     for part, size in entry.sizes.items():
         split = data[part]
-        counts = np.bincount(split.labels[split.labels >= 0], minlength=entry.n_classes)
-        uneven = entry.balanced and not part.startswith("oos") and np.ptp(counts) > 0
-        if len(split) != size or uneven:
-            found = f"{len(split)} instances in {part}, {counts.min()} to {counts.max()} a class"
-            wanted = f"{size}{', as many of each class' if entry.balanced else ''}"
-            raise EverylabelError(f"{data.name} has {found}; expected {wanted} {anyway}")
+        if len(split) != size:
+            raise EverylabelError(
+                f"{data.name} has {len(split)} instances in {part}; expected {size} {anyway}"
+            )
 
 
 def read_features(path: Path, name: str, kind: str) -> Dataset:

@@ -13,11 +13,10 @@ from everylabel.data.cells import text_of
 from everylabel.data.classes import Names, check_classes, label_numbers, no_labels
 from everylabel.data.digests import features_digest, row_digests
 from everylabel.data.display import Columns, Rows, Texts, some_rows
-from everylabel.data.items import IdList, Items, Options, unique_ids
+from everylabel.data.items import MOST_FIELDS, IdList, Items, Options, unique_ids
 from everylabel.data.readers.rows import SUFFIXES as TABLES
 from everylabel.data.readers.rows import check_columns
 from everylabel.data.readers.table import (
-    MOST_FIELDS,
     Ids,
     check_no_columns,
     ids_of,

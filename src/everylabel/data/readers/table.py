@@ -23,12 +23,11 @@ from everylabel.data.classes import (
 )
 from everylabel.data.digests import bytes_digest, image_digests, text_digests
 from everylabel.data.display import Columns, Pictures, Texts
-from everylabel.data.items import LONGEST_ID, IdList, Items, Options, unique_ids
-from everylabel.data.media import FILES_TRIED, image_bytes, is_image, unpacked_image
+from everylabel.data.items import LONGEST_ID, MOST_FIELDS, IdList, Items, Options, unique_ids
 from everylabel.data.media import SUFFIXES as IMAGES
+from everylabel.data.media import are_paths, image_bytes, is_image, unpacked_image
 from everylabel.data.readers.rows import check_columns, column_names, read_rows
 
-MOST_FIELDS = 12  # columns shown beside the item
 LOOK_AT = 1000  # rows that a column is judged by
 NEAR = 0.5  # share of the longest mean length; a column at least this long could be the text, too
 USUAL = ("id", "_id", "uuid", "guid", "key")  # names of id columns, besides those that end in _id
@@ -251,7 +250,7 @@ def looks_like(
     base : where paths of images start
     """
     columns = {name: [text_of(value).strip() for value in values] for name, values in some.items()}
-    images = [name for name in columns if _are_images(base, columns[name])]
+    images = [name for name in columns if are_paths(list(filter(None, columns[name])), base)]
     texts = [name for name in _texts(columns) if name not in images]
     if len(texts) == 1:
         return "text", texts[0]
@@ -281,13 +280,6 @@ def _are_words(values: list[str]) -> bool:
     words = sum(" " in value and any(map(str.isalpha, value)) for value in filled)
     paths = sum(value.lower().endswith(tuple(IMAGES)) for value in filled)
     return bool(filled) and words > len(filled) / 2 and paths < len(filled) / 2
-
-
-def _are_images(base: Path, values: list[str]) -> bool:
-    filled = [value for value in values if value]
-    if not filled or not all(value.lower().endswith(tuple(IMAGES)) for value in filled):
-        return False
-    return any((base / value).is_file() for value in filled[:FILES_TRIED])
 
 
 class Ids(NamedTuple):
