@@ -47,11 +47,6 @@ def serve_label_studio(
             for number in dict.fromkeys(options.project)
         }
         address = options.address or address_of(options.host, bound.getsockname()[1], None)
-        begin = [
-            stack.enter_context(compile_ahead(each.service, *each.service.desk.features.shape))
-            for each in projects.values()
-        ]
-
         for at, (number, each) in enumerate(projects.items()):
             if options.page:
                 say = partial(_say_page, note, number)
@@ -61,8 +56,8 @@ def serve_label_studio(
 
         def started() -> None:
             ready(address)
-            for each, event in zip(projects.values(), begin, strict=True):
-                event.set()
+            for each in projects.values():
+                stack.callback(compile_ahead(each.service, *each.service.desk.features.shape))
                 each.start(page=options.page)
             if options.register:
                 work = partial(_register, api, projects, address, password, note)

@@ -383,8 +383,8 @@ def _suggest(writer: _Writer, proposed: Iterable[Proposed], columns: Sequence[st
     for one in proposed:
         said = by_source.setdefault(_person(one.source), {})
         given = {class_number(writer, name): p for name, p in (one.probabilities or {}).items()}
-        vector = tuple(given), tuple(given.values())
-        said[one.id] = Suggestion(class_number(writer, one.label), one.score, *vector)  # the last one counts
+        probs = {number: p for number, p in given.items() if p}
+        said[one.id] = Suggestion(class_number(writer, one.label), one.score, probs)  # the last one counts
     return sum(
         write_suggestions(writer, IMPORTER, source, said, columns) for source, said in by_source.items()
     )

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.retrainer import Retrainer, Snapshots, compiling
+from everylabel.labelling.model.retrainer import Retrainer, Snapshots, start_compiling
 from everylabel.labelling.service import Service
 from everylabel.projects.arrivals import Watched
 from everylabel.projects.labelled import log_mark
@@ -108,23 +108,23 @@ def opened_server(
         app = make_app(service, shown, files, arrivals, tokens=tokens, **how)
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
-        with compile_ahead(service, len(project), project.features.shape[1]) as begin_compiling:
+        with contextlib.ExitStack() as at_end:
 
             def started() -> None:
                 service.desk.log.note_address(address.partition("?")[0])
                 _ready(address, options.browser, ready)
-                begin_compiling.set()
+                at_end.callback(compile_ahead(service, len(project), project.features.shape[1]))
                 arrivals.start()
 
             yield Opened(service, shown, address, Server(config, started), bound)
 
 
-def compile_ahead(service: Service, n: int, d: int) -> contextlib.AbstractContextManager[threading.Event]:
-    """Return a context that compiles ahead for a service, without keeping a reference to its model."""
+def compile_ahead(service: Service, n: int, d: int) -> Callable[[], None]:
+    """Compile ahead for a service of n items with d features; return a function that ends it."""
     learner = service.desk.learner
     here = n if learner.pool.can_scan else 0
     strategy = service.state.settings["strategy"]
-    return compiling(here * d, strategy, learner.exact, here * learner.pool.n_classes)
+    return start_compiling(here * d, strategy, learner.exact, here * learner.pool.n_classes)
 
 
 def make_app(
