@@ -25,7 +25,7 @@ from everylabel.log.store import StoreError
 from everylabel.models.embedding.texts import Tfidf
 from everylabel.projects import arrivals
 from everylabel.projects.arrivals import Watched, read_watched, whole_rows
-from everylabel.projects.files import Pieces
+from everylabel.projects.features import Pieces
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import open_log
 from everylabel.projects.options import LabelOptions

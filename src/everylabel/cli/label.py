@@ -224,8 +224,7 @@ def _rows_of(project: "Project") -> dict[str, Any]:
 
 
 def _ready(address: str, host: str) -> None:
-    if not print_ready(address):
-        return
+    print_ready(address)
     number = _own_address() if host in ("0.0.0.0", "::", "") else None
     if number is not None:
         name = address.removeprefix("http://").split("/")[0].rpartition(":")[0]

@@ -19,7 +19,6 @@ from everylabel.label_studio.tasks import ID, Tasks
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
 from everylabel.projects.features import Progress
-from everylabel.projects.files import check_own_files
 from everylabel.projects.labelled import check_labelled, joined_before
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import ENDING, Project, open_project
@@ -151,7 +150,6 @@ def connect(
     about = api.project(number)
     configuration = read_configuration(str(about.get("label_config") or ""), options.control)
     folder = options.folder / f"label-studio-{number}{ENDING}"
-    check_own_files(folder)
     tasks = Tasks(api, folder / f"label-studio-{number}.jsonl", configuration)
     there = tasks.take(api.tasks(number))
     if not tasks.names:

@@ -24,7 +24,7 @@ from everylabel.log.database import (
     link,
     shown_place,
 )
-from everylabel.log.events import GARBLED, StoreError, from_row
+from everylabel.log.events import GARBLED, from_row
 from everylabel.log.store import Store
 
 logger = logging.getLogger(__name__)
@@ -62,22 +62,6 @@ def write_log(target: Path, project: str, rows: Sequence[Row], items: str | None
         raise
     finally:
         target.with_name(f"{target.name}.lock").unlink(missing_ok=True)
-
-
-def largest_project(where: str) -> str:
-    """Return the name of the project with the most events in a store."""
-    count = sa.func.count().desc()
-    query = sa.select(database.events.c.project).group_by(database.events.c.project).order_by(count).limit(1)
-    engine = connect(where, write=False)
-    try:
-        with engine.connect() as connection:
-            return connection.execute(query).scalar() or ""
-    except SQLAlchemyError as error:
-        raise StoreError(
-            f"store {shown_place(where)} cannot be read ({error}); put a backup in its place"
-        ) from error
-    finally:
-        engine.dispose()
 
 
 def valid_prefix(where: str, project: str) -> Prefix:

@@ -23,7 +23,7 @@ from everylabel.labelling.state.types import Refused
 from everylabel.log.store import Store
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import PIECE, Look, Watched, embed_piece
-from everylabel.projects.files import Pieces, item_digests
+from everylabel.projects.features import Pieces, item_digests
 from everylabel.projects.log import is_for_test
 from everylabel.projects.project import left_out, with_clean_classes
 from everylabel.web.item_view import Shown

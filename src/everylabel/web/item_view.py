@@ -25,8 +25,7 @@ from everylabel.data.items import Items, Numbered, id_list
 from everylabel.data.media import Picture
 from everylabel.labelling.state.types import Refused
 from everylabel.log.database import PRIVATE
-from everylabel.projects.files import lies_in
-from everylabel.projects.project import Project
+from everylabel.projects.project import Project, lies_in
 
 NAMES_OF_LABELS = {"label", "labels", "class", "category", "target", "y"}
 COPY, NONE = "guidelines.md", "none"

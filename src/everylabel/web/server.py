@@ -225,8 +225,8 @@ def opened_project(
     names, snapshots = class_names_of(project), Snapshots(project.folder, note)
     opening = open_log(project, options, note, names, snapshots)
     with opening as (store, project, state):
-        if project.about is not None:
-            project = replace(project, about=project.about.with_log(options.store, log_mark(store)))
+        if project.about is not None and options.store is None:
+            project = replace(project, about=project.about._replace(log=log_mark(store)))
         project.keep()  # nothing was refused: store these options
         if len(state.classes) < 2:
             there = "one class" if state.classes else "no class"
