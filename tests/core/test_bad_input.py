@@ -163,8 +163,6 @@ def _far(rows: int = 40, at: int = 7) -> tuple[np.ndarray, np.ndarray]:
     ("call", "name"),
     [
         (lambda x, y: el.fit_map(x, y, 3), "features"),
-        (lambda x, y: el.update(POST, x, y), "features"),
-        (lambda x, y: el.Pool(x, POST), "features"),
         (lambda x, y: el.LaplaceClassifier().fit(x, y), "X"),
         (lambda x, y: el.LaplaceClassifier().partial_fit(x, y), "X"),
         (lambda x, y: el.LaplaceClassifier().fit(x[:5], y[:5], unlabelled=x), "unlabelled"),
@@ -173,12 +171,3 @@ def _far(rows: int = 40, at: int = 7) -> tuple[np.ndarray, np.ndarray]:
 def test_row_far_out_of_scale_is_named(call: Any, name: str) -> None:
     with pytest.warns(EverylabelWarning, match=f"{name} has 1 row with numbers .* as most: row 7; expected"):
         call(*_far())
-
-
-@pytest.mark.filterwarnings("ignore:method 'exact' trained")
-def test_one_new_row_is_compared_with_the_rows_learned_before() -> None:
-    x, y = _far()
-    known = el.laplace(el.fit_map(x[8:], y[8:], 3), x[8:], labels=y[8:])
-    with pytest.warns(EverylabelWarning, match="as most: row 0; expected"):
-        el.update(known, x[7:8], y[7:8])
-    el.update(known, x[6:7], y[6:7])  # warnings are errors

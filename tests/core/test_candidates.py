@@ -237,5 +237,3 @@ def test_two_classes_of_one_column_have_no_candidates() -> None:
     posterior = el.laplace(np.zeros((4, 1)), x, "binary")
     with pytest.raises(el.EverylabelError, match="give the label"):
         expected_shares(posterior, more, mask)
-    with pytest.raises(el.EverylabelError, match="keep_data"):
-        forget_shares(el.laplace(np.zeros((4, 2)), x, keep_data=False), more, mask / 1.0)

@@ -15,7 +15,6 @@ from sklearn.datasets import load_digits
 import everylabel as el
 from everylabel.core import newton
 from everylabel.core.errors import EverylabelWarning
-from everylabel.core.revise import relabel
 from everylabel.core.updates import exact
 from tests.conftest import LIKELIHOODS, Case, cases, design
 from tests.core import dense
@@ -134,30 +133,14 @@ def test_forget_is_as_if_the_label_had_never_been(likelihood: str, data: st.Data
 @pytest.mark.usefixtures("to_the_end")
 @hypothesis.given(case=cases())
 @hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
-def test_relabel_is_forget_and_update(case: Case) -> None:
+def test_forget_and_update_change_a_label(case: Case) -> None:
     x, y, _ = everything(case)
     other = (y[0] + 1) % case.k
     post = el.update(trained(case, "gaussian"), case.new_features, case.new_labels, "exact")
     twice = el.update(el.forget(post, x[:1], y[:1]), x[:1], [other], "exact")
     mean = el.fit_map(x, np.r_[other, y[1:]], case.k, case.prior_precision, tol=1e-10)
     close(twice.mean, mean, atol=1e-5)
-    once = relabel(post, x[:1], int(y[0]), int(other))
-    close(once.mean, mean, atol=1e-5)
-    close(once.cov, twice.cov, rtol=1e-6, atol=1e-9)
-    close(relabel(once, x[:1], int(other), int(y[0])).mean, post.mean, atol=1e-5)
-    close(el.forget(once, x[:1], [other]).mean, el.forget(post, x[:1], y[:1]).mean, atol=1e-5)
-
-
-def test_only_learned_instances_can_be_relabelled() -> None:
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(6, 3)), rng.integers(3, size=6)
-    post = el.laplace(el.fit_map(x, y, 3), x, labels=y)
-    with pytest.raises(el.EverylabelError, match="features cannot get another label: they were not learned"):
-        relabel(post, x[:1], int(y[0] + 1) % 3, int(y[0]))
-    with pytest.raises(el.EverylabelError, match="features cannot get another label"):
-        relabel(post, x[:1], int(y[0]), int(y[0] + 1) % 3, weight=2.0)
-    with pytest.raises(el.EverylabelError, match=r"has not kept its labels; expected the values"):
-        relabel(post.replace(data=None), x[:1], int(y[0]), int(y[0] + 1) % 3)
+    close(el.forget(twice, x[:1], [other]).mean, el.forget(post, x[:1], y[:1]).mean, atol=1e-5)
 
 
 def test_a_label_that_shares_nothing_with_others_begins_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

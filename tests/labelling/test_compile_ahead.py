@@ -4,14 +4,11 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from everylabel.labelling.model import retrainer
 from everylabel.labelling.model.learner import Learner
-from everylabel.selection.pool.features import LARGE, _product
 from everylabel.selection.threads import SMALL
 
 
@@ -32,49 +29,12 @@ def compile_loops(*given):
     print(share(lambda start, stop: (start, stop), 10))
 
 retrainer.compile_loops = compile_loops
-retrainer.start_compiling(1000, "margin")
+block = retrainer.compiling(1000, "margin")
+block.__enter__().set()
 """
     env = {**os.environ, "OMP_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     assert (done.stdout, done.stderr) in (("[(0, 5), (5, 10)]\n", ""), ("[(0, 10)]\n", ""))
-
-
-def test_no_loop_of_a_large_pool_is_left_to_a_label() -> None:
-    pytest.importorskip("numba")
-    code = """
-import numpy as np
-from everylabel.labelling.model.retrainer import compile_loops
-from everylabel.labelling.model.learner import Learner, local_pool
-from everylabel.labelling.model.training import Rows
-from everylabel.labelling.model.training import TrainingSet
-from everylabel.labelling.state.types import Place
-from everylabel.selection.pool import Where, loops
-from everylabel.selection.pool.features import LARGE
-from everylabel.selection.threads import SMALL
-
-def compiled():
-    return {name: len(each.signatures) for name, each in vars(loops).items() if hasattr(each, "signatures")}
-
-rng, k = np.random.default_rng(0), 12
-features = rng.standard_normal((SMALL // k + 1, 400), np.float32)
-assert features.size >= SMALL * LARGE
-Rows.make_pool = staticmethod(
-    lambda features, posterior, known, _: local_pool(features, posterior, known, exact=False)
-)
-ids = [str(i) for i in range(len(features))]
-places = {i: Place(Where.LABELLED, i) for i in range(k)}
-for strategy in ("herding", "margin"):
-    compile_loops(features.size, strategy, False, len(features) * k)
-before = compiled()
-learner = Learner(Rows(ids, features, ready=True), ids, TrainingSet(tuple(range(k)), places, {}, len(ids)))
-for i, strategy in enumerate(("herding", "margin")):
-    learner.update({k + i: Place(Where.LABELLED, 1)}, range(k), len(ids))
-    learner.expected()
-    learner.pick(strategy, 1, rng)
-print(before["move"], compiled() == before)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "1 True\n"
 
 
 def test_small_pools_do_not_load_the_compiler() -> None:
@@ -89,15 +49,21 @@ print("numba" in sys.modules)
     assert done.stdout == "False\n"
 
 
-def test_a_failure_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_logged_and_a_stop_before_the_start_is_quick(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def fails(*_: object) -> None:
         raise ZeroDivisionError
 
+    with retrainer.compiling(1000, "margin"):
+        pass  # never begun
+    assert caplog.text == ""
     monkeypatch.setattr(retrainer, "compile_loops", fails)
-    retrainer.start_compiling(1000, "margin")
-    for thread in threading.enumerate():
-        if thread.name == "compile":
-            thread.join()
+    with retrainer.compiling(1000, "margin") as begin:
+        begin.set()
+        for thread in threading.enumerate():
+            if thread.name == "compile":
+                thread.join()
     assert "compiling ahead failed" in caplog.text
 
 
@@ -111,22 +77,10 @@ def test_nobody_waits_for_a_loop_that_is_being_compiled(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Learner, "expected", step)
     monkeypatch.setattr(Learner, "pick", lambda *_: went_on.append("pick"))
-    end = retrainer.start_compiling(1000, "margin")
-    begun.wait()
-    end()
-    (thread,) = set(threading.enumerate()) - others  # the loop continues
+    with retrainer.compiling(1000, "margin") as begin:
+        begin.set()
+        begun.wait()
+    (thread,) = set(threading.enumerate()) - others  # the block was left, and it is there
     compiled.set()
     thread.join()
     assert went_on == []  # and nothing further is begun
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_the_loop_that_reads_a_large_file_is_compiled_ahead(dtype: type, tmp_path: Path) -> None:
-    from everylabel.selection.pool import loops
-
-    retrainer.compile_loops(LARGE * SMALL, "margin", exact=False)
-    before, out = len(loops.product.signatures), np.zeros(3, np.float32)
-    np.save(tmp_path / "x.npy", np.ones((3, 2), dtype))
-    _product(np.load(tmp_path / "x.npy", mmap_mode="r"), np.ones(2), np.full((), 0.5), out)
-    assert out.tolist() == [2.5, 2.5, 2.5]
-    assert len(loops.product.signatures) == before

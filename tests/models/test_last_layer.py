@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import everylabel as el
-from everylabel.models.forward import Rows, _to, count
+from everylabel.models.forward import _to
 from everylabel.torch import LastLayer
 
 
@@ -128,33 +128,6 @@ def test_all_kinds_of_data_give_the_same_posterior() -> None:
     for post in posteriors[1:]:
         torch.testing.assert_close(post.cov, posteriors[0].cov)
     assert posteriors[0].prior_precision == 0.3
-
-
-@pytest.mark.parametrize("known", [0, 6, 10, 50])
-def test_batches_are_collected_in_one_table(known: int) -> None:
-    rows, found = torch.arange(40.0).reshape(10, 4), Rows(known)
-    places = set()
-    for batch in torch.split(rows, 3):
-        found.add(batch)
-        places.add(found.table.data_ptr())
-    assert torch.equal(found.all(), rows)
-    if known >= len(rows):
-        assert len(places) == 1  # no second copy
-    assert count((torch.utils.data.DataLoader(rows, batch_size=3), None)) == len(rows)  # type: ignore[arg-type]
-
-
-def test_features_are_written_into_a_table_that_is_allocated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = images()
-    sizes: list[int] = []
-    allocate = torch.Tensor.new_empty
-
-    def noted(rows: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        sizes.append(size[0])
-        return allocate(rows, size)
-
-    monkeypatch.setattr(torch.Tensor, "new_empty", noted)
-    LastLayer(Cnn()).features((x, y), batch_size=3)
-    assert sizes == [len(x)]
 
 
 def test_every_module_keeps_its_mode_even_after_an_error() -> None:

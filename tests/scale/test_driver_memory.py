@@ -64,8 +64,8 @@ def choose_and_label(pool: ShardPool) -> None:
 
 def test_pool_makes_no_array_of_all_instances(ray: Any, tmp_path: Path) -> None:
     features = ShardedFeatures(shards(tmp_path, N), "local", 2)
-    posterior = problem(d=1, k=3).pool.posterior
-    choose_and_label(ShardPool(features, posterior, step_size="auto", closed_form=True))
+    posterior = problem(d=1, k=3, keep_data=False).pool.posterior
+    choose_and_label(ShardPool(features, posterior, step_size="auto"))
     features.close()
 
 

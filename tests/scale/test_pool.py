@@ -56,9 +56,9 @@ def test_every_strategy_picks_the_same_as_on_the_local_pool(likelihood: str, sma
 def test_two_hundred_picks_and_labels_match_the_local_pool(
     name: str, dtype: Any, ray: Any, tmp_path: Path
 ) -> None:
-    made = problem(n=1500, d=12, k=5, dtype=dtype, step_size="auto", closed_form=True)
+    made = problem(n=1500, d=12, k=5, dtype=dtype, step_size="auto", keep_data=False)
     features = ShardedFeatures(written(made.features, tmp_path, (200, 640, 1100)), "local", 2)
-    pool = twin(made, features, step_size="auto", closed_form=True)
+    pool = twin(made, features, step_size="auto")
     found = []
     for one in (pool, made.pool):
         rng = np.random.default_rng(7)
@@ -83,8 +83,8 @@ def test_local_pool_refuses_sharded_features(small: ShardedFeatures) -> None:
 
 
 def test_every_change_of_an_instance_matches_the_local_pool(small: ShardedFeatures) -> None:
-    made = problem(closed_form=True)
-    pools = twin(made, small, closed_form=True), made.pool
+    made = problem(keep_data=False)
+    pools = twin(made, small), made.pool
     free = [int(i) for i in made.pool.free_idx]
     for pool in pools:
         np.testing.assert_allclose(pool.variances(free[:3]), pools[1].variances(free[:3]))
@@ -132,9 +132,9 @@ def test_labels_wait_for_a_killed_actor_and_nothing_is_lost(
     ray: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     waited = "waiting until Ray has restarted it"
-    made = problem(n=300, step_size="auto", closed_form=True)
+    made = problem(n=300, step_size="auto", keep_data=False)
     sharded = ShardedFeatures(written(made.features, tmp_path, (100, 200)), "local", 3)
-    pool = twin(made, sharded, step_size="auto", closed_form=True)
+    pool = twin(made, sharded, step_size="auto")
     rngs = np.random.default_rng(0), np.random.default_rng(0)
     pool.variances()
     for n in range(40):

@@ -25,6 +25,7 @@ def problem(
     n_labelled: int = 8,
     convert: Any = np.asarray,
     dtype: Any = np.float64,
+    keep_data: bool = True,
     **pool: Any,
 ) -> Problem:
     rng = np.random.default_rng(seed)
@@ -34,6 +35,6 @@ def problem(
     labelled = rng.choice(n, n_labelled, replace=False)
     x, y = convert(features[labelled]), convert(labels[labelled])
     mean = el.fit_map(x, y, k, 0.7, binary=likelihood == "binary")
-    posterior = el.laplace(mean, x, likelihood, 0.7)
+    posterior = el.laplace(mean, x, likelihood, 0.7, keep_data=keep_data)
     given = {"labelled_idx": labelled, "labels": labels[labelled], **pool}
     return Problem(el.Pool(convert(features), posterior, **given), features, labels, labelled)

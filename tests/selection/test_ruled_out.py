@@ -15,7 +15,7 @@ HOW: list[dict[str, Any]] = [
     {"method": "exact"},
     {"step_size": 1.5},
     {"method": "first_order", "step_size": 0.05},
-    {"step_size": 1.5, "closed_form": True},
+    {"step_size": 1.5, "keep_data": False},
 ]
 
 
@@ -133,9 +133,8 @@ def test_training_labels_can_be_forgotten_also_with_more_classes(how: dict[str, 
     consistent(pool)
 
 
-def test_in_closed_form_all_steps_are_taken_back_at_once_also_of_a_training() -> None:
-    how: dict[str, Any] = {"step_size": 1.5, "closed_form": True}
-    pool = problem(**how).pool
+def test_without_data_all_steps_are_taken_back_at_once_also_of_a_training() -> None:
+    pool = problem(step_size=1.5, keep_data=False).pool
     before, i = np.asarray(pool.posterior.mean), int(pool.free_idx[0])
     pool.rule_out(i, [0])
     pool.add_class()
@@ -146,10 +145,9 @@ def test_in_closed_form_all_steps_are_taken_back_at_once_also_of_a_training() ->
     made = problem()
     best = int(made.pool.probs([i])[0].argmax())
     x, y = made.features[made.labelled], made.labels[made.labelled]
-    posterior = el.laplace(trained(made, {i: {best}}), x, prior_precision=0.7, labels=y)
-    pool = el.Pool(
-        made.features, posterior, labelled_idx=made.labelled, labels=y, ruled_out={i: [best]}, **how
-    )
+    posterior = el.laplace(trained(made, {i: {best}}), x, prior_precision=0.7, keep_data=False)
+    given: dict[str, Any] = {"labelled_idx": made.labelled, "labels": y, "ruled_out": {i: [best]}}
+    pool = el.Pool(made.features, posterior, step_size=1.5, **given)
     was = pool.probs([i])[0, best]
     pool.rule_out(i, [])
     assert was < pool.probs([i])[0, best]

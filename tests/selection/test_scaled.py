@@ -92,7 +92,7 @@ def _strategies(pool: Pool) -> None:
 @pytest.mark.parametrize("seen", ["float16"], indirect=True)
 def test_a_pool_learns_as_one_of_a_copy(seen: Scaled, happens: Callable[[Pool], None]) -> None:
     whole = slow(seen)
-    pools = [Pool(some, posterior_of(whole), closed_form=True) for some in (seen, whole)]
+    pools = [Pool(some, posterior_of(whole)) for some in (seen, whole)]
     for pool in pools:
         happens(pool)
     n = min(map(len, pools))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.selection import threads
 from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.pool.view import best, candidates
 from everylabel.selection.sampling import Members, entropies, kmeans
@@ -20,7 +19,6 @@ from everylabel.selection.strategies.herding import herding
 from everylabel.selection.strategies.stochastic import stochastic
 from everylabel.selection.strategies.strategy import Strategy, all_scores, best_of_few
 from everylabel.selection.strategies.typiclust import typiclust
-from everylabel.selection.strategies.uncertainty import margin, narrowest
 from tests.selection.problems import problem
 
 close = np.testing.assert_allclose
@@ -269,17 +267,6 @@ def test_kmeans_finds_clusters_and_leaves_none_empty() -> None:
     assert len(set(kmeans(np.ones((9, 2), np.float32), 5, rng()).tolist())) == 5
 
 
-def test_the_fast_smallest_margin_is_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(5):
-        pool, *_ = problem(n=3000, k=6, seed=seed, dtype=np.float32)
-        free = pool.free_idx
-        monkeypatch.setattr(threads, "SMALL", 0)
-        fast, scores = narrowest(pool, free), margin(pool, free, None)
-        monkeypatch.setattr(threads, "SMALL", 10**9)
-        close(scores, margin(pool, free, None), rtol=1e-4, atol=1e-6)
-        np.testing.assert_array_equal(fast, best(margin(pool, free, None), 1))
-
-
 @pytest.mark.parametrize("likelihood", ["gaussian", "binary", "per_class"])
 def test_margins_class_by_class_are_those_of_the_softmax(likelihood: str) -> None:
     for seed, k in enumerate((2, 3, 9)):
@@ -288,19 +275,15 @@ def test_margins_class_by_class_are_those_of_the_softmax(likelihood: str) -> Non
         for idx in (pool.free_idx, pool.free_idx[::7], pool.free_idx[5:6]):
             plain = PoolView.margins(pool, idx)
             close(pool.margins(idx), plain, rtol=1e-9, atol=1e-12)
-            assert pool.narrowest(idx) == PoolView.narrowest(pool, idx)
 
 
-@pytest.mark.parametrize("small", [0, 10**9], ids=["compiled", "class by class"])
-def test_a_wider_gap_can_be_the_smaller_margin(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "SMALL", small)
-    monkeypatch.setattr(threads, "workers", lambda: 1)  # one thread sees all three
+def test_a_wider_gap_can_be_the_smaller_margin() -> None:
     logits = np.zeros((3, 6), np.float32)
     logits[0] = [0.2, 0.0, -10.0, -10.0, -10.0, -10.0]  # margin 0.10
     logits[1] = [0.3, 0.0, 0.0, 0.0, 0.0, 0.0]  # margin 0.06, since all classes share the rest
     logits[2] = [5.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     pool = el.Pool(logits, el.laplace(np.eye(6), logits))
-    assert narrowest(pool, pool.free_idx) == 1
+    assert el.select(pool, "margin").tolist() == [1]
 
 
 def test_best_takes_the_first_of_ties_and_no_nan() -> None:

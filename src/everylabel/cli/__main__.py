@@ -1,16 +1,14 @@
 """`everylabel`, and `python -m everylabel.cli`."""
 
-import sys
+from everylabel.cli import interrupts
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C ends it quietly, also while the command is still being imported."""
-    try:
-        from everylabel.cli.commands import app
+    """Run the command line; Ctrl-C works while the command is still being imported."""
+    interrupts.end_at_once()
+    from everylabel.cli.commands import app
 
-        app()
-    except KeyboardInterrupt:
-        sys.exit(130)  # the shells' exit code for Ctrl-C
+    app()
 
 
 if __name__ == "__main__":

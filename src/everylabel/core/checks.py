@@ -136,31 +136,21 @@ def check_matrix(
     )
 
 
-def outlying_rows(features: Array, beside: Array | None = None) -> np.ndarray:
-    """Return the rows with a finite number more than FAR times as large as most rows have.
-
-    beside : rows of earlier calls, to compare with
-    """
-    if int(np.prod(features.shape)) > LOOKED_AT:
+def outlying_rows(features: Array) -> np.ndarray:
+    """Return the rows with a finite number more than FAR times as large as most rows have."""
+    n, d = features.shape
+    if n < 3 or not d or n * d > LOOKED_AT:
         return np.zeros(0, np.int64)
-    sizes = _row_sizes(features)
-    known = sizes if beside is None else np.concatenate([sizes, _row_sizes(beside)])
-    usual = float(np.median(known)) if len(known) > 2 else 0.0
+    xp = namespace(features=features)
+    sizes = to_numpy(xp.maximum(xp.max(features, axis=1), -xp.min(features, axis=1)))
+    usual = float(np.median(sizes))
     far = (sizes > FAR * usual) & np.isfinite(sizes)  # infinite numbers are refused elsewhere
     return np.flatnonzero(far) if usual > 0.0 else np.zeros(0, np.int64)
 
 
-def _row_sizes(rows: Array) -> np.ndarray:
-    """Return the largest absolute number of each row, without a copy of the rows."""
-    if not all(rows.shape):
-        return np.zeros(0)
-    xp = namespace(features=rows)
-    return to_numpy(xp.maximum(xp.max(rows, axis=1), -xp.min(rows, axis=1)))
-
-
-def warn_of_outliers(features: Array, name: str, beside: Array | None = None) -> None:
+def warn_of_outliers(features: Array, name: str) -> None:
     """Warn of rows so large that the model can hardly distinguish the others."""
-    far = outlying_rows(features, beside)
+    far = outlying_rows(features)
     if len(far):
         rows = listed([str(i) for i in far])
         warnings.warn(

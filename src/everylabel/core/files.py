@@ -11,16 +11,15 @@ import zipfile
 import zlib
 from pathlib import Path
 from tokenize import TokenError
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from everylabel.core.arrays import Array, from_numpy, to_numpy
 from everylabel.core.checks import check_positive, check_posterior
 from everylabel.core.errors import EverylabelError
-from everylabel.core.kernel import cholesky_or_none
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.posterior import Buffer, Data, Posterior
+from everylabel.core.posterior import Data, Posterior
 
 FORMAT = "everylabel posterior"
 VERSION = 1
@@ -63,8 +62,7 @@ def packed(posterior: Posterior, *, data: bool = True) -> tuple[dict[str, Any], 
     }
     arrays = {name: getattr(posterior, name) for name in _ARRAYS}
     if data and posterior.data is not None:
-        counted = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets)
-        arrays |= {f"data_{name}": getattr(counted, name) for name in _DATA}
+        arrays |= {f"data_{name}": getattr(posterior.data, name) for name in _DATA}
     return header, {name: to_numpy(array) for name, array in arrays.items() if array is not None}
 
 
@@ -91,12 +89,10 @@ def write_atomically(path: Path, write: Any, mode: int | None = None, *, follow:
     path = path.resolve() if follow else path.absolute()
     part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
     try:
-        with _nameless(path.parent) or part.open("xb") as file:
+        with part.open("xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-            if not part.exists():  # any src_dir_fd makes os.link follow the link to the file itself
-                os.link(f"/proc/self/fd/{file.fileno()}", part, src_dir_fd=file.fileno())
         mask = os.umask(0)
         os.umask(mask)
         part.chmod(0o666 & ~mask if mode is None else mode)
@@ -105,16 +101,6 @@ def write_atomically(path: Path, write: Any, mode: int | None = None, *, follow:
         raise EverylabelError(f"path {str(path)!r} cannot be written: {error.strerror or error}") from error
     finally:
         part.unlink(missing_ok=True)
-
-
-def _nameless(folder: Path) -> Any:
-    """Return a new file without a name, which a killed process does not leave behind; None if unsupported."""
-    if not hasattr(os, "O_TMPFILE") or not Path("/proc/self/fd").is_dir():
-        return None
-    try:
-        return os.fdopen(os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600), "w+b")
-    except OSError:  # not every file system supports it
-        return None
 
 
 def load(path: str | os.PathLike[str], *, like: Array | None = None) -> Posterior:
@@ -135,12 +121,10 @@ def read_file(path: Path, form: str, what: str, writer: str) -> tuple[dict[str, 
     """Return the header and arrays of a file of format `form`; raise an error if it is another file."""
     name, expected = str(path), f"expected a file written by {writer}"
     try:
-        with path.open("rb") as stream:
-            _check_stored(stream)
-            with np.load(stream, allow_pickle=False) as file:
-                header: dict[str, Any] = dict(json.loads(file["header"].tobytes()))
-                ours = (header.get("format"), header.get("version")) == (form, VERSION)
-                arrays = {key: file[key] for key in file.files if ours and key != "header"}
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            header: dict[str, Any] = dict(json.loads(file["header"].tobytes()))
+            ours = (header.get("format"), header.get("version")) == (form, VERSION)
+            arrays = {key: file[key] for key in file.files if ours and key != "header"}
     except OSError as error:
         raise EverylabelError(f"path {name!r} cannot be read: {error.strerror or error}") from error
     except _DAMAGE as error:
@@ -155,17 +139,6 @@ def read_file(path: Path, form: str, what: str, writer: str) -> tuple[dict[str, 
             f"update everylabel, or save the {what} again"
         )
     return header, arrays
-
-
-def _check_stored(stream: IO[bytes]) -> None:
-    """Raise if a file is no zip archive or unpacks to more than its size: arrays are stored uncompressed."""
-    if not zipfile.is_zipfile(stream):
-        raise ValueError("no zip file")
-    with zipfile.ZipFile(stream) as archive:
-        size = unpacked_size(archive)
-    if size > stream.seek(0, os.SEEK_END):
-        raise ValueError("it unpacks to more than its stated size")
-    stream.seek(0)
 
 
 def unpacked(
@@ -184,10 +157,8 @@ _DAMAGE = (*NO_ARRAY, KeyError, TypeError, AttributeError, RuntimeError, NotImpl
 
 
 def _posterior(header: dict[str, Any], arrays: dict[str, np.ndarray], like: Array | None) -> Posterior:
-    """Return the posterior of a file; raise ValueError if header and arrays do not fit together."""
+    """Return the posterior of a file."""
     classes = header["classes"]
-    if classes is not None and not isinstance(classes, list):
-        raise ValueError("its class names are no list")
     posterior = Posterior(
         mean=arrays["mean"],
         cov=arrays["cov"],
@@ -197,47 +168,15 @@ def _posterior(header: dict[str, Any], arrays: dict[str, np.ndarray], like: Arra
         bias=bool(header["bias"]),
         classes=None if classes is None else tuple(map(str, classes)),
     )
-    d, k = posterior.mean.shape
-    _check_arrays(posterior, arrays, d, k)
+    if posterior.likelihood not in LIKELIHOODS:
+        raise ValueError(f"its likelihood is {posterior.likelihood!r}")
     if like is not None:
         known = {*_ARRAYS, *(f"data_{name}" for name in _DATA)}
         arrays = {key: from_numpy(array, like) for key, array in arrays.items() if key in known}
         posterior = posterior.replace(**{key: arrays[key] for key in _ARRAYS if key in arrays})
     if "data_features" not in arrays:
         return posterior
-    features, labels, weights, label_sums = (arrays[f"data_{name}"] for name in _DATA)
-    return posterior.replace(data=Data(Buffer(features, {}), labels, weights, label_sums))
-
-
-def _check_arrays(posterior: Posterior, arrays: dict[str, np.ndarray], d: int, k: int) -> None:
-    if (
-        posterior.likelihood not in LIKELIHOODS
-        or d < 1
-        or (k != 1 if posterior.likelihood == "binary" else k < 1)
-    ):
-        raise ValueError("its likelihood and mean do not fit together")
-    if posterior.classes is not None and len(posterior.classes) != posterior.n_classes:
-        raise ValueError("its class names do not fit its mean")
-    own = {"per_class": (k, d, d), "bernoulli_per_class": (k, d, d), "full": (k * d, k * d)}
-    shapes = {"cov": own.get(posterior.likelihood, (d, d))}
-    if posterior.likelihood == "matrix_normal":
-        shapes["class_cov"] = (k, k)
-    if f"data_{_DATA[0]}" in arrays:
-        n = arrays["data_labels"].shape[0]
-        shapes |= zip(
-            (f"data_{name}" for name in _DATA),
-            ((n, d), (n, k) if posterior.multi_label else (n,), (n,), (d, k)),
-            strict=True,
-        )
-    known = ("cov", "class_cov", *(f"data_{name}" for name in _DATA))
-    if shapes != {name: arrays[name].shape for name in known if name in arrays}:
-        raise ValueError("its arrays do not fit together")
-    for name in _ARRAYS:
-        array = arrays.get(name)
-        if array is not None and (array.dtype != np.float64 or not np.all(np.isfinite(array))):
-            raise ValueError(f"its {name} holds other than finite numbers in double precision")
-        if array is not None and name != "mean" and cholesky_or_none(array) is None:
-            raise ValueError(f"its {name} is no covariance")
+    return posterior.replace(data=Data(*(arrays[f"data_{name}"] for name in _DATA)))
 
 
 def total_memory() -> float:

@@ -39,7 +39,7 @@ def leave_one_out(posterior: Posterior) -> Float[Array, "n k"]:
             "posterior has not kept its labelled instances; make it by laplace(..., keep_data=True)"
         )
     kind = LIKELIHOODS[posterior.likelihood]
-    data = posterior.data.flushed(kind.targets)
+    data = posterior.data
     xp: Any = array_namespace(posterior.mean)
     features, weights = float64(data.features), data.weights
     k = posterior.mean.shape[1]

@@ -13,10 +13,7 @@ d features (with the bias, if there is one), k classes.
     data: the labelled instances, if they are kept (keep_data=True); an exact update needs them
         n points: features (n, d), labels (n,) or answers (n, k), weights (n,);
         label_sums (d, k) = sum_x w_x h_x e_y'
-An update returns a new posterior and does not change the old one. Successive posteriors share one buffer of
-rows, and each reads only its first n. The first posterior to append after row n writes into the buffer; any
-other that appends there gets a copy. Closed-form updates only queue their labels (`Data.add`); the arrays get
-them when first needed.
+An update returns a new posterior and does not change the old one.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from everylabel.core.arrays import Array, array_namespace, float64, zeros
 from everylabel.core.errors import EverylabelError
@@ -37,17 +34,8 @@ UNKNOWN = -1  # the label of an instance that came without one
 PARTIAL = -2  # the label of an instance with a soft label, which only label_sums holds
 DOUBLE_UP_TO = 2000  # most weights of a layer whose rows are kept in double; single is faster above,
 WELL_SCALED = 1e5  # and precise enough while mean |h|^2 / prior_precision is below this
-FLUSH_AT = 64  # length of the queue at which it is written into the arrays
-MOST_EMPTY = 0.3  # share of rows with weight 0 above which these are dropped
 
 Targets = Callable[[Array, int], Array]  # `Likelihood.targets`: labels as one-hot rows (n, k)
-
-
-class Buffer(NamedTuple):
-    """Rows with spare capacity; claims[n] is the writer of row n."""
-
-    rows: Array  # (capacity, d)
-    claims: dict[int, object]
 
 
 class Labelled(NamedTuple):
@@ -62,55 +50,29 @@ class Labelled(NamedTuple):
 class Data:
     """Labelled instances; see the module docstring."""
 
-    buffer: Buffer
+    features: Array
     labels: Array
     weights: Array
     label_sums: Array
-    queued: tuple[Labelled, ...] = ()  # learned, not in the arrays yet
     preconditioner: Preconditioner | None = None  # from the last exact update, for the next
 
-    @property
-    def features(self) -> Array:
-        return self.buffer.rows[: self.labels.shape[0], :]
-
     def __len__(self) -> int:
-        return int(self.labels.shape[0]) + sum(int(batch.labels.shape[0]) for batch in self.queued)
-
-    def add(self, new: Labelled, targets: Targets) -> Data:
-        """Return the data with new labels queued, in O(b d); a long queue is written into the arrays."""
-        data = replace(self, queued=(*self.queued, self._in_buffer_precision(new)))
-        return data if len(data.queued) < FLUSH_AT else data.flushed(targets)
-
-    def flushed(self, targets: Targets) -> Data:
-        """Return the data with every queued label written into its arrays."""
-        if not self.queued:
-            return self
-        xp: Any = array_namespace(self.weights)
-        new = Labelled(*(xp.concat(part) for part in zip(*self.queued, strict=True)))
-        return replace(self, queued=()).append(new, targets)
+        return int(self.labels.shape[0])
 
     def append(self, new: Labelled, targets: Targets) -> Data:
-        """Return the data with rows appended; O(b d) on average, since the capacity grows geometrically."""
+        """Return the data with new rows; the columns of label_sums of other classes are copied unchanged."""
         xp: Any = array_namespace(new.features)
-        new = self._in_buffer_precision(new)
-        n, b = int(self.labels.shape[0]), int(new.labels.shape[0])
-        writer = object()
-        buffer = self.buffer
-        # setdefault is atomic: if two threads append after the same row, one gets the room
-        if n + b > buffer.rows.shape[0] or buffer.claims.setdefault(n, writer) is not writer:
-            buffer = _with_room(self.features, b)
-            buffer.claims[n] = writer
-        buffer.rows[n : n + b, :] = new.features
-        labels, weights = xp.concat([self.labels, new.labels]), xp.concat([self.weights, new.weights])
+        new = self._in_own_precision(new)
+        features, labels, weights = (
+            xp.concat([old, more])
+            for old, more in zip((self.features, self.labels, self.weights), new, strict=True)
+        )
         sums = self._with_sums(new, targets)
-        return Data(buffer, labels, weights, sums, preconditioner=self.preconditioner)
+        return replace(self, features=features, labels=labels, weights=weights, label_sums=sums)
 
     def take_back(self, gone: Labelled, targets: Targets) -> Data:
-        """Return data without these labels; the newest matching rows are removed first.
-
-        The queue must be empty. Rows stay with weight 0, without a copy, until they exceed MOST_EMPTY of all.
-        """
-        gone = self._in_buffer_precision(gone)
+        """Return data without these labels; the newest matching rows are removed first."""
+        gone = self._in_own_precision(gone)
         features, labels, weights = gone
         xp: Any = array_namespace(features)
         left = xp.asarray(self.weights, copy=True)
@@ -129,26 +91,9 @@ class Data:
                     "or update, in the same precision (float32 and float64 differ)"
                 )
         sums = self.label_sums - self._summed(gone, targets)
-        full = xp.nonzero(left > 0.0)[0]
-        if left.shape[0] - full.shape[0] <= MOST_EMPTY * left.shape[0]:
-            return replace(self, weights=left, label_sums=sums)
-        buffer = Buffer(xp.take(self.features, full, axis=0), {})
-        labels, weights = xp.take(self.labels, full, axis=0), xp.take(left, full)
-        return replace(self, buffer=buffer, labels=labels, weights=weights, label_sums=sums)
-
-    def relabel(self, one: Labelled, after: Int[Array, " 1"], targets: Targets) -> Data | None:
-        """Return data with the label of one matching row replaced; None if no row matches."""
-        features, labels, weights = self._in_buffer_precision(one)
-        xp: Any = array_namespace(features)
-        known = self._rows_with(labels[0, ...]) & (self.weights == weights[0])
-        rows = xp.nonzero(known & xp.all(self.features == features, axis=1))[0]
-        if rows.shape[0] == 0:
-            return None
-        changed = xp.asarray(self.labels, copy=True)
-        changed[int(rows[-1]), ...] = after[0, ...]
-        was, now = (targets(some, self.label_sums.shape[1]) for some in (labels, after))
-        sums = self.label_sums + float64(features).T @ (weights[:, None] * (now - was))
-        return replace(self, labels=changed, label_sums=sums)
+        kept = xp.nonzero(left > 0.0)[0]
+        features, labels = (xp.take(part, kept, axis=0) for part in (self.features, self.labels))
+        return replace(self, features=features, labels=labels, weights=xp.take(left, kept), label_sums=sums)
 
     def add_classes(self, n: int) -> Data:
         """Return data with room for n more classes, which have no labels yet."""
@@ -183,10 +128,10 @@ class Data:
         certain = targets(some.labels, self.label_sums.shape[1])
         return float64(some.features).T @ (some.weights[:, None] * certain)
 
-    def _in_buffer_precision(self, some: Labelled) -> Labelled:
-        """Return the batch with its features in the buffer's precision."""
+    def _in_own_precision(self, some: Labelled) -> Labelled:
+        """Return the batch with its features in the precision of these."""
         xp: Any = array_namespace(some.features)
-        return some._replace(features=xp.astype(some.features, self.buffer.rows.dtype))
+        return some._replace(features=xp.astype(some.features, self.features.dtype))
 
 
 def first_data(
@@ -208,24 +153,15 @@ def first_data(
     d, k = mean.shape
     size = float(xp.sum(features * features)) / max(1, features.shape[0])
     single = d * k > DOUBLE_UP_TO and size < WELL_SCALED * prior_precision
-    buffer = Buffer(xp.astype(features, xp.float32 if single else xp.float64), {})
+    rows = xp.astype(features, xp.float32 if single else xp.float64)
     if labels is None:
         labels = xp.full(features.shape[0], UNKNOWN, dtype=xp.int64, device=device(features))
         labels = float64(labels)[:, None] + zeros((1, k), mean) if answers else labels
         expected, prior = link(features @ mean), prior_precision * mean
     else:
         expected, prior = targets(labels, k), 0.0
-    summed = float64(buffer.rows).T @ (weights[:, None] * expected)
-    return Data(buffer, labels, weights, summed + prior)
-
-
-def _with_room(rows: Float[Array, "n d"], b: int) -> Buffer:
-    """Return a copy of the rows with spare capacity for b more and half as many again."""
-    xp: Any = array_namespace(rows)
-    n, d = rows.shape
-    room = xp.empty((n + b + (n + b) // 2 + 16, d), dtype=rows.dtype, device=device(rows))
-    room[:n, :] = rows
-    return Buffer(room, {})
+    summed = float64(rows).T @ (weights[:, None] * expected)
+    return Data(rows, labels, weights, summed + prior)
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

@@ -1,14 +1,10 @@
-"""Revise a posterior: condition without a label, take a label back, change it, add a class.
+"""Revise a posterior: condition without a label, take a label back, add a class.
 
-b points, d features, k classes; r_x = w_x (p_x - e_y), for `undo_label` as when the label was learned.
+b points, d features, k classes; r_x = w_x (p_x - e_y).
     condition          Sigma^-1 += sum_x w_x q_x h_x h_x'      no label is needed for the covariance
     forget             Sigma^-1 -= sum_x w_x q_x h_x h_x'      the same with the opposite sign;
                        mu = argmin J without the labels        if the labelled instances are kept, else
                        mu += Sigma h_x r_x'                    one Newton step without the label
-    undo_label         mu += step Sigma h_x r_x'               undoes a second-order step; Sigma as in forget
-    label_conditioned  mu -= step Sigma h_x r_x'               Sigma stays: it was conditioned on x before
-    relabel            mu = argmin J with z in place of y      if the labelled instances are kept; Sigma stays
-    change_label       mu += step Sigma h_x w_x (e_z - e_y)'   z in place of y, by one step; Sigma stays
     add_class          a new column at the prior; nothing else moves
 """
 
@@ -97,9 +93,7 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
         counts = weights if labels is None else LIKELIHOODS[posterior.likelihood].counts(labels, weights)
         return _step_back(posterior, design, labels, counts)
     kind = LIKELIHOODS[posterior.likelihood]
-    kept = posterior.data.flushed(kind.targets)
-    posterior = posterior.replace(data=kept)
-    data = kept.take_back(Labelled(design, labels, weights), kind.targets)
+    data = posterior.data.take_back(Labelled(design, labels, weights), kind.targets)
     try:
         conditioned = _step_back(posterior, design, None, kind.counts(labels, weights))
     except EverylabelError:  # the labels were learned at another curvature than the present one
@@ -107,78 +101,6 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
         left = Instances(design, kind.link(design @ posterior.mean), kind.counts(data.labels, data.weights))
         conditioned = posterior.replace(**kind.fit(left, posterior.prior_precision))
     return exact.retrain(conditioned, data)
-
-
-def relabel(
-    posterior: Posterior, features: Any, before: int, after: int, *, weight: float = 1.0
-) -> Posterior:
-    """Return the posterior retrained with one kept label replaced by another, by one search for the mean.
-
-    It equals `forget` and an exact `update` if the covariance does not depend on the mean.
-    """
-    found = relabelled(posterior, features, before, after, weight=weight)
-    if found is None:
-        raise EverylabelError(
-            "features cannot get another label: they were not learned with that one and weight, or "
-            "the posterior has not kept its labels; expected the values "
-            "passed to laplace(..., keep_data=True) or update"
-        )
-    return found
-
-
-def relabelled(
-    posterior: Posterior, features: Any, before: int, after: int, *, weight: float = 1.0
-) -> Posterior | None:
-    """Return the result of `relabel`; None if no such label with that weight is kept."""
-    design = check_features(features, posterior.mean, posterior.bias)
-    kind = LIKELIHOODS[posterior.likelihood]
-    labels = kind.check([before, after], 2, posterior.n_classes, design)
-    one = Labelled(design, labels[:1], check_weights([weight], 1, design))
-    data = None if posterior.data is None else posterior.data.flushed(kind.targets)
-    found = None if data is None else data.relabel(one, labels[1:], kind.targets)
-    return None if found is None else exact.retrain(posterior, found)
-
-
-def undo_label(
-    posterior: Posterior, features: Any, residual: Any, step_size: float, *, weight: float = 1.0
-) -> Posterior:
-    """Return the posterior without one label learned by a second-order step, at the cost of one such step.
-
-    residual : w (p - e_y), (1, k), as in that step
-    The result is exact for the latest label. For an earlier label it is exact to first order: Sigma includes
-    the later labels, but their residuals are not recomputed.
-    """
-    design = check_features(features, posterior.mean, posterior.bias)
-    kind = LIKELIHOODS[posterior.likelihood]
-    weights = check_weights([weight], 1, design)
-    mean = posterior.mean + step_size * apply_cov(kind, posterior, design, residual)
-    at = Instances(design, kind.link(design @ posterior.mean), weights)
-    return kind.condition(posterior.replace(mean=mean), kind.project(posterior, at), -1)
-
-
-def label_conditioned(posterior: Posterior, features: Any, residual: Any, step_size: float) -> Posterior:
-    """Return the posterior after the label of an instance that it was conditioned on with the same weight.
-
-    It equals `forget` of the condition and `update` with the label; the covariance is already right.
-    """
-    design = check_features(features, posterior.mean, posterior.bias)
-    moved = apply_cov(LIKELIHOODS[posterior.likelihood], posterior, design, residual)
-    return posterior.replace(mean=posterior.mean - step_size * moved)
-
-
-def change_label(
-    posterior: Posterior, features: Any, before: int, after: int, step_size: float, *, weight: float = 1.0
-) -> Posterior:
-    """Return the posterior as if one label had been another when a second-order step learned it.
-
-    Exact for the latest label, and to first order for an earlier one; see `undo_label`.
-    """
-    design = check_features(features, posterior.mean, posterior.bias)
-    kind = LIKELIHOODS[posterior.likelihood]
-    labels = kind.check([before, after], 2, posterior.n_classes, design)
-    was, now = kind.targets(labels, posterior.mean.shape[1])
-    towards = weight * (now - was)[None, :]
-    return posterior.replace(mean=posterior.mean + step_size * apply_cov(kind, posterior, design, towards))
 
 
 def _step_back(
@@ -237,5 +159,5 @@ def add_class(
     kind = LIKELIHOODS[posterior.likelihood]
     fields = kind.extend(posterior, n)
     if posterior.data is not None:
-        fields["data"] = posterior.data.flushed(kind.targets).add_classes(n)
+        fields["data"] = posterior.data.add_classes(n)
     return posterior.replace(mean=xp.concat([posterior.mean, column], axis=1), classes=classes, **fields)

@@ -15,8 +15,7 @@ import numpy as np
 from everylabel.core import EverylabelError, Posterior
 from everylabel.core.arrays import to_numpy
 from everylabel.core.files import packed, read_file, unpacked, write_file
-from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.posterior import Buffer, Data
+from everylabel.core.posterior import Data
 from everylabel.models.class_names import ClassNames
 from everylabel.models.classifier import LaplaceClassifier, from_posterior, with_names
 from everylabel.models.labels import Examples
@@ -159,16 +158,14 @@ def _classes(posterior: Posterior, classes: Sequence[Any] | np.ndarray | None) -
 
 
 def _plain(posterior: Posterior) -> Posterior:
-    """Return the posterior in NumPy, with no queued instances and none that were taken back."""
+    """Return the posterior in NumPy."""
     arrays = {name: getattr(posterior, name) for name in ("mean", "cov", "class_cov")}
     posterior = posterior.replace(**{n: to_numpy(array) for n, array in arrays.items() if array is not None})
     if posterior.data is None:
         return posterior
-    data = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets)
-    labels, weights, sums = (to_numpy(part) for part in (data.labels, data.weights, data.label_sums))
-    there = weights > 0
-    rows = to_numpy(data.features)[there]
-    return posterior.replace(data=Data(Buffer(rows, {}), labels[there], weights[there], sums))
+    data = posterior.data
+    parts = (data.features, data.labels, data.weights, data.label_sums)
+    return posterior.replace(data=Data(*map(to_numpy, parts)))
 
 
 def _examples(posterior: Posterior, scaling: Scaling, names: np.ndarray) -> Examples:

@@ -89,27 +89,6 @@ def count(data: Any) -> int:
     return 0 if isinstance(known, list) or not hasattr(known, "__len__") else len(known)
 
 
-class Rows:
-    """Rows that arrive in batches, in one table; it is allocated once if their number n is known."""
-
-    def __init__(self, n: int) -> None:
-        self.n, self.end, self.table = n, 0, torch.empty(0, 0)
-
-    def add(self, rows: torch.Tensor) -> None:
-        """Append rows (b, d)."""
-        end = self.end + len(rows)
-        if not self.end or end > len(self.table):
-            larger = rows.new_empty((max(self.n, end, 2 * self.end), rows.shape[1]))
-            larger[: self.end] = self.table[: self.end] if self.end else 0
-            self.table = larger
-        self.table[self.end : end] = rows
-        self.end = end
-
-    def all(self) -> torch.Tensor:
-        """Return all rows (n, d)."""
-        return self.table if self.end == len(self.table) else self.table[: self.end].clone()
-
-
 def _split(data: Any, size: int) -> Iterable[Any]:
     """Return an iterable of batches; tensors, dicts of tensors and datasets are split."""
     if isinstance(data, torch.utils.data.Dataset) and hasattr(data, "__len__"):

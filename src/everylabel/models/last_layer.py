@@ -17,9 +17,7 @@ from everylabel.core import Posterior, laplace
 from everylabel.core.errors import EverylabelError
 from everylabel.models.forward import (
     BATCH_SIZE,
-    Rows,
     batches,
-    count,
     evaluating,
     logits_of,
     tensors_of,
@@ -138,7 +136,7 @@ class LastLayer:
 
     def _pass(self, data: Any, batch_size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return features and labels (None unless every batch has them) of all batches."""
-        features = Rows(count(data))
+        features: list[torch.Tensor] = []
         labels: list[torch.Tensor | None] = []
         seen: list[tuple[torch.Tensor, torch.Tensor]] = []
 
@@ -161,7 +159,7 @@ class LastLayer:
                     given = self.model(*batch.args, **batch.kwargs)
                     rows, logits = self._rows(seen, logits_of(given))
                     self._check_output(rows, logits, given, later)
-                    features.add(rows)
+                    features.append(rows)
                     labels.append(batch.labels)
         finally:
             for hook in hooks:
@@ -169,7 +167,7 @@ class LastLayer:
         if not labels:
             raise EverylabelError("data has no batches; expected at least one instance")
         known = [part for part in labels if part is not None]
-        return features.all(), torch.cat(known) if len(known) == len(labels) else None
+        return torch.cat(features), torch.cat(known) if len(known) == len(labels) else None
 
     def _rows(
         self, seen: list[tuple[torch.Tensor, torch.Tensor]], output: torch.Tensor | None

@@ -100,8 +100,8 @@ def left_out(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     if posterior.data is None or not len(posterior.data):
         return np.zeros((0, posterior.n_classes)), np.zeros((0, posterior.n_classes))
     kind = LIKELIHOODS[posterior.likelihood]
-    answers = posterior.data.flushed(kind.targets).labels
-    return np.asarray(to_numpy(kind.link(leave_one_out(posterior)))), np.asarray(to_numpy(answers))
+    probs = kind.link(leave_one_out(posterior))
+    return np.asarray(to_numpy(probs)), np.asarray(to_numpy(posterior.data.labels))
 
 
 def thresholds_of(
@@ -130,8 +130,7 @@ def thresholds_of(
     found = thresholds(predict_proba(posterior, rows, method="mean"))
     if posterior.data is None or not len(posterior.data):
         return found
-    answers = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets).labels
-    never = np.nansum(np.asarray(to_numpy(answers)), axis=0) <= 0.0
+    never = np.nansum(np.asarray(to_numpy(posterior.data.labels)), axis=0) <= 0.0
     return np.where(never, np.maximum(found, USUAL), found)
 
 

@@ -115,11 +115,6 @@ class CachedLogits:
         """Follow a step along one direction."""
         self.step("move", self._fold(v), np.asarray(residual, self.features.dtype), taken)
 
-    def move_many(self, v: np.ndarray, factors: np.ndarray) -> None:
-        """Follow several labels at once."""
-        self.has_variances = False
-        self.step("move_many", self._fold(v), np.asarray(factors, self.features.dtype))
-
     def replace(self, moved: np.ndarray, columns: np.ndarray, v: np.ndarray | None, taken: float) -> None:
         """Recompute the logits of some columns."""
         self.step("replace", moved, self._fold(columns), None if v is None else self._fold(v), taken)

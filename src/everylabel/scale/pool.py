@@ -25,7 +25,6 @@ from everylabel.selection.pool import Pool, PoolView, Where
 from everylabel.selection.pool.features import Scaled
 from everylabel.selection.pool.sparse import Complement, Sparse, all_but
 from everylabel.selection.pool.view import TIE, best, shared_cov
-from everylabel.selection.threads import worth_compiling
 
 SIZE = 8000  # instances in the driver's sample
 FIXED = 1000  # instances of the sample that are never replaced: the mean confidence is computed on them
@@ -182,11 +181,6 @@ class ShardPool(Pool):
     def margins(self, idx: np.ndarray) -> np.ndarray:
         return self.numbers.collect(idx, "margins")
 
-    def narrowest(self, idx: np.ndarray) -> int:
-        """Return the position in idx of the smallest margin."""
-        size = 1.0 if worth_compiling(len(self) * self.n_classes) else None  # as in the local pool
-        return int(self._top(narrowness, idx, 1, size, ("narrow_candidates",))[0])
-
     def smallest_margins(self, idx: np.ndarray, n: int) -> np.ndarray:
         return self._top(narrowness, idx, n, 0.0) if n else np.zeros(0, np.int64)
 
@@ -207,17 +201,14 @@ class ShardPool(Pool):
         form = None if folds is None else folds @ folds.T  # |h|^2 = [x 1] T T' [x 1]'
         return along, collect(idx, "norms", form)
 
-    def _top(
-        self, score: Score, idx: np.ndarray, n: int, size: float | None = None, ask: tuple[Any, ...] = ()
-    ) -> np.ndarray:
+    def _top(self, score: Score, idx: np.ndarray, n: int, size: float | None = None) -> np.ndarray:
         """Return the positions in idx of the n highest scores; of ties, the lowest positions.
 
         size : scores closer than TIE times this are a tie; by default the largest score
-        ask : a faster method of the parts that returns candidates, and its arguments
         """
         if not self._are_all_free(idx):
             return best(self.numbers.collect(idx, "scores", score), n)
-        asked = self.numbers.ask(*(ask or ("candidates", score, n)))
+        asked = self.numbers.ask("candidates", score, n)
         at = np.searchsorted(idx, np.concatenate([part.start + found.idx for part, found in asked]))
         scores = np.concatenate([found.scores for _, found in asked])
         tie = TIE * (max(found.size for _, found in asked) if size is None else size)

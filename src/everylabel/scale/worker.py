@@ -12,7 +12,7 @@ import numpy as np
 
 from everylabel.core.posterior import Posterior
 from everylabel.scale.shards import load
-from everylabel.selection.pool import PoolView, Where
+from everylabel.selection.pool import PoolView
 from everylabel.selection.pool.cached_logits import LocalLogits
 from everylabel.selection.pool.features import Features
 from everylabel.selection.pool.view import TIE
@@ -111,14 +111,6 @@ class Part(PoolView):
             near = np.flatnonzero(scores >= np.partition(scores, -most)[-most] - TIE * size)
         few = near[np.argsort(-in_ties(scores[near], TIE * size), kind="stable")[:most]]
         return Candidates(idx[few], scores[few], size)
-
-    def narrow_candidates(self) -> Candidates:
-        """Return the free instances with the smallest margins, by one compiled pass where it pays."""
-        found = self.numbers.narrow(self.state == Where.FREE)
-        if found is None:
-            return self.candidates(narrowness, 1)
-        idx, margins = (some[: SPARE + 1] for some in found)
-        return Candidates(idx, -margins, 1.0)
 
     def guesses(self, present: int) -> np.ndarray:
         """Return the number of instances that are predicted as each of the first `present` columns."""

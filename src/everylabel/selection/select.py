@@ -157,8 +157,6 @@ def _pick(
     if strategy.few is not None:
         return best_of_few(strategy.few, n, pool, idx, rng, **options)
     assert strategy.score is not None
-    if n == 1 and strategy.pick_one is not None and not options:
-        return np.asarray([strategy.pick_one(pool, idx)])
     score = strategy.score
     if strategy.alone:
         return pool.top(lambda part, some: score(part, some, rng, **options), idx, n)

@@ -38,10 +38,10 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own, of the processes that are killed
 def test_pool_survives_killed_workers_and_node_under_load(cluster: Any, tmp_path: Path) -> None:
     made, others, ray = cluster
-    known = problem(n=6000, d=16, k=6, step_size="auto", closed_form=True)
+    known = problem(n=6000, d=16, k=6, step_size="auto", keep_data=False)
     cuts = tuple(range(1000, 6000, 1000))
     features = ShardedFeatures(written(known.features, tmp_path, cuts), made.address, 6)
-    pool = twin(known, features, step_size="auto", closed_form=True)
+    pool = twin(known, features, step_size="auto")
     done, rng = threading.Event(), np.random.default_rng(0)
     picked: list[int] = []
 

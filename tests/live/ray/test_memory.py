@@ -41,13 +41,13 @@ def held_by(act: Callable[[], Any]) -> tuple[int, int]:
 
 
 def test_memory_of_a_pool_does_not_grow_with_instances(ray: Any, tmp_path: Path) -> None:
-    posterior = problem(d=1, k=3).pool.posterior
+    posterior = problem(d=1, k=3, keep_data=False).pool.posterior
     found = {}
     for n in TURNS:
         features = ShardedFeatures(_shards(tmp_path, n), "local", 2)
 
         def act(features: ShardedFeatures = features) -> ShardPool:
-            pool = ShardPool(features, posterior, step_size="auto", closed_form=True)
+            pool = ShardPool(features, posterior, step_size="auto")
             choose_and_label(pool)
             return pool
 

@@ -3,15 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from everylabel.core.arrays import namespace
-from everylabel.core.checks import (
-    FAR,
-    check_choice,
-    check_features,
-    check_positive,
-    check_weights,
-    warn_of_outliers,
-)
+from everylabel.core.checks import check_choice, check_features, check_positive, check_weights
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Labelled, Posterior
@@ -28,7 +20,6 @@ DEFAULT_STEPS = {
     "first_order": first_order.DEFAULT_STEP,
     "monte_carlo": monte_carlo.DEFAULT_STEP,
 }
-COMPARED = 64  # earlier rows that the size of new ones is compared with
 
 
 def default_step(method: str, likelihood: str) -> float:
@@ -121,11 +112,6 @@ def update(
     weights = check_weights(weights, design.shape[0], design)
     if design.shape[0] == 0:
         return posterior
-    xp = namespace(features=design)
-    if float(xp.max(xp.abs(design))) > FAR:  # rarely: each label would wait for the comparison
-        own = slice(0, design.shape[1] - posterior.bias)  # without the bias's 1
-        earlier = None if posterior.data is None else posterior.data.features[:COMPARED, own]
-        warn_of_outliers(design[:, own], "features", earlier)
     new = Labelled(design, labels, weights)
     if method == "exact":
         return exact.exact(posterior, new, report)
@@ -135,7 +121,7 @@ def update(
         updated = first_order.first_order(posterior, new, step_size, joint, covariance=False)
     if posterior.data is None:
         return updated
-    return updated.replace(data=posterior.data.add(new, LIKELIHOODS[posterior.likelihood].targets))
+    return updated.replace(data=posterior.data.append(new, LIKELIHOODS[posterior.likelihood].targets))
 
 
 __all__ = ["DEFAULT_STEPS", "METHODS", "Samples", "default_step", "update"]

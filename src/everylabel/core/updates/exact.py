@@ -68,8 +68,7 @@ def move(posterior: Posterior, new: Labelled, targets: Float[Array, "b k"]) -> t
             "method is 'exact', which retrains on all labels, and this posterior has not kept them; "
             "make it by laplace(..., keep_data=True), or use method='second_order'"
         )
-    # queued labels came by closed-form steps; the search needs them in the arrays
-    known = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets)
+    known = posterior.data
     data = known.append(new, lambda labels, k: targets)
     if new.labels.shape[0] > 1:
         return _search(posterior, data, posterior.mean, _preconditioner(posterior, data))

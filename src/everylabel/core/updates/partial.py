@@ -75,23 +75,20 @@ def note_shares(
     """Return the posterior with soft labels added to its data; it was already trained with them."""
     if posterior.data is None:
         return posterior
-    kept = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets)
     new = _rows(posterior, features)
     if weights is not None:
         new = new._replace(weights=weights)
-    return posterior.replace(data=kept.append(new, lambda labels, k: shares))
+    return posterior.replace(data=posterior.data.append(new, lambda labels, k: shares))
 
 
 def forget_shares(
     posterior: Posterior, features: Float[Array, "b d"], shares: Float[Array, "b k"]
 ) -> Posterior:
-    """Return the posterior retrained without these soft labels; it must have kept its data."""
+    """Return the posterior retrained without these soft labels; a step back if it has not kept its data."""
     if posterior.data is None:
-        raise EverylabelError(
-            "posterior has not kept its labelled instances; make it by laplace(..., keep_data=True)"
-        )
-    kept = posterior.data.flushed(LIKELIHOODS[posterior.likelihood].targets)
-    return retrain(posterior, kept.take_back(_rows(posterior, features), lambda labels, k: shares))
+        return undo_step(posterior, features, soft_residuals(posterior, features, shares))
+    gone = _rows(posterior, features)
+    return retrain(posterior, posterior.data.take_back(gone, lambda labels, k: shares))
 
 
 def _rows(posterior: Posterior, features: Float[Array, "b d"]) -> Labelled:

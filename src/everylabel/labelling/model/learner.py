@@ -400,9 +400,11 @@ def certainty(probabilities: np.ndarray, thresholds: np.ndarray | None) -> float
 
 def local_pool(features: Any, posterior: Posterior, known: Mapping[str, Any], exact: bool) -> Pool:
     """Return a pool in this process that learns each label exactly, or by one second-order step."""
-    steps: dict[str, Any] = {"step_size": "auto", "closed_form": posterior.likelihood == "gaussian"}
-    how = {"method": "exact"} if exact else steps
-    return Pool(features, posterior, **known, **how)
+    if exact:
+        return Pool(features, posterior, **known, method="exact")
+    if posterior.likelihood == "gaussian":  # without its data, taking a label back costs no training
+        posterior = posterior.replace(data=None)
+    return Pool(features, posterior, **known, step_size="auto")
 
 
 def _as_columns(

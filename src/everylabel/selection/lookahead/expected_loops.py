@@ -7,14 +7,33 @@ Inner loops run from 0 over slices, so that the compiler knows no index is negat
 import numpy as np
 from numba import njit
 
-from everylabel.selection.pool.loops import exp
-
 BLOCK = 256  # evaluation instances whose k numbers stay in cache
 _MOST = np.float32(60.0)  # e^60 is in range; larger shifts give probabilities of 0 or 1 anyway
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 
 _fast = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 _inline = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
+
+
+@_inline
+def exp(x):  # type: ignore[no-untyped-def]
+    """Return e to the x for x <= 0 without branches or calls, so that loops vectorise.
+
+    (Taylor's series of degree 7 at x/64)^64: the relative error is some 4e-6 for x > -20 and
+    0.2 % at -60, to which smaller x are clipped.
+    """
+    z = (x if x > np.float32(-60.0) else np.float32(-60.0)) * np.float32(1.0 / 64.0)
+    r = np.float32(1.0 / 720.0) + z * np.float32(1.0 / 5040.0)
+    r = np.float32(1.0 / 24.0) + z * (np.float32(1.0 / 120.0) + z * r)
+    r = np.float32(0.5) + z * (np.float32(1.0 / 6.0) + z * r)
+    r = np.float32(1.0) + z * (np.float32(1.0) + z * r)
+    r *= r
+    r *= r
+    r *= r
+    r *= r
+    r *= r
+    r *= r
+    return r
 
 
 @_fast

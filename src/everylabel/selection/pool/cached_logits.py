@@ -16,24 +16,20 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.core.predict import logit_variance
 from everylabel.selection.pool.features import Features
-from everylabel.selection.pool.view import TIE, shares_cov
-from everylabel.selection.threads import share, worth_compiling
+from everylabel.selection.pool.view import shares_cov
 
 ALONG = 1e-8  # relative residual below which a change counts as lying in a span
 
 
-def follow(cached: Any, old: Posterior, new: Posterior, idx: list[int]) -> None:
-    """Update cached logits from posterior `old` to `new`, which has learned instances idx, in one pass."""
+def follow(cached: Any, old: Posterior, new: Posterior, i: int) -> None:
+    """Update cached logits from posterior `old` to `new`, which differ by instance i, in one pass."""
     if new.mean is old.mean and not cached.has_variances:  # only the covariance has changed
         return
     change = to_numpy(new.mean) - to_numpy(old.mean)
-    if len(idx) > 1:
-        _follow_many(cached, old, new, idx, change)
-        return
     if not shares_cov(new):
         _recompute(cached, new, change)
         return
-    v = to_numpy(old.cov) @ cached.rows(idx)[0]
+    v = to_numpy(old.cov) @ cached.rows([i])[0]
     at = int(np.argmax(np.abs(v)))
     taken = 0.0  # for an instance of zeros
     if v[at]:
@@ -50,27 +46,17 @@ def follow(cached: Any, old: Posterior, new: Posterior, idx: list[int]) -> None:
         cached.move(v, residual, taken)
 
 
+def follow_many(cached: Any, old: Posterior, new: Posterior) -> None:
+    """Update cached logits from posterior `old` to `new`, which differ by several instances."""
+    cached.forget_variances()
+    _recompute(cached, new, to_numpy(new.mean) - to_numpy(old.mean))
+
+
 def follow_classes(cached: Any, new: Posterior) -> None:
     """Update cached logits to a posterior that has new columns of zeros."""
     cached.add_classes(int(new.mean.shape[1]))
     if not shares_cov(new):
         cached.forget_variances()
-
-
-def _follow_many(cached: Any, old: Posterior, new: Posterior, idx: list[int], change: np.ndarray) -> None:
-    """Follow the labels of several instances.
-
-    Each label moves the mean along cov_i h_i, and cov_i is cov less directions cov h_j of earlier labels: the
-    whole change is V A with V = cov [h_1 .. h_m] and factors A, so that F += A' (X V)'.
-    """
-    shared = shares_cov(new)
-    v = to_numpy(old.cov) @ cached.rows(idx).T if shared else change[:, :0]
-    factors = np.linalg.lstsq(v, change, rcond=None)[0]
-    if shared and _is_small(change - v @ factors, change):
-        cached.move_many(v, factors)
-    else:
-        cached.forget_variances()
-        _recompute(cached, new, change)
 
 
 def _recompute(
@@ -94,7 +80,6 @@ class LocalLogits:
         self.features = features
         self.known: np.ndarray | None = None  # variances, once requested
         self._room: np.ndarray | None = None  # buffer of the logits with room for more classes
-        self._gaps: np.ndarray | None = None  # f_first - f_second of the current logits, if computed
 
     @property
     def n(self) -> int:
@@ -103,14 +88,6 @@ class LocalLogits:
     @property
     def has_variances(self) -> bool:
         return self.known is not None
-
-    @property
-    def logits(self) -> np.ndarray:
-        return self._logits
-
-    @logits.setter
-    def logits(self, logits: np.ndarray) -> None:
-        self._logits, self._gaps = logits, None
 
     def rows(self, idx: Any) -> np.ndarray:
         """Return design rows (n, d) with the bias column."""
@@ -146,19 +123,15 @@ class LocalLogits:
     def move(self, v: np.ndarray, residual: np.ndarray, taken: float) -> None:
         """Update the cache after the mean changed by -v residual' and the covariance by -taken v v'."""
         u = self.features.product(v)
-        if np.any(residual):
-            self._subtract_outer(residual.astype(u.dtype), u)
+        for row, factor in zip(self.logits, residual.astype(u.dtype), strict=True):
+            if factor:  # classes that a label does not move cost nothing
+                row -= factor * u
         self._narrow(u, taken)
-
-    def move_many(self, v: np.ndarray, factors: np.ndarray) -> None:
-        """Update the logits for a mean that has moved by V A."""
-        self.known = None
-        self.logits += factors.T.astype(self.logits.dtype) @ self.features.product(v, finite=True)
 
     def replace(self, moved: np.ndarray, columns: np.ndarray, v: np.ndarray | None, taken: float) -> None:
         """Recompute the logits of some columns of the mean; with v, update the variances as in `move`."""
         seen = self.features.product(columns if v is None else np.c_[columns, v])
-        self.logits[moved], self._gaps = seen[: len(moved)], None
+        self.logits[moved] = seen[: len(moved)]
         if v is not None:
             self._narrow(seen[len(moved)], taken)
 
@@ -177,63 +150,16 @@ class LocalLogits:
         return np.c_[np.zeros_like(f), f] if binary else f
 
     def margins(self, idx: np.ndarray) -> np.ndarray | None:
-        """Return p_first - p_second of idx, by a compiled loop over all if that pays; None if binary."""
-        if not self._loop_pays(idx):
-            return margins(self.logits[:, idx]) if len(self.logits) > 1 else None
-        from everylabel.selection.pool import loops
-
-        logits, out = self.logits, np.empty(self.n, self.logits.dtype)
-        share(lambda start, stop: loops.margins(logits, out, start, stop), len(out))
-        return out[idx]
-
-    def narrowest(self, idx: np.ndarray) -> int | None:
-        """Return the position in idx of the smallest margin by a compiled loop; None if that does not pay."""
-        if not self._loop_pays(idx):
+        """Return p_first - p_second of idx; None if binary."""
+        if len(self.logits) < 2:
             return None
-        usable = np.zeros(self.n, bool)
-        usable[idx] = True
-        found = self.narrow(usable)
-        return None if found is None or not len(found[0]) else int(np.searchsorted(idx, found[0][0]))
-
-    def narrow(self, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return usable instances with a margin within a tie of the smallest, and these margins.
-
-        Only instances whose margin is below all before them are listed; the first of them wins, also against
-        those of other parts of the pool. None if there are too few instances for a compiled loop to pay.
-        """
-        if len(self.logits) < 2 or not worth_compiling(self.logits.size):
-            return None
-        from everylabel.selection.pool import loops
-
-        if self._gaps is None:
-            self._subtract_outer(np.zeros(len(self.logits), self.logits.dtype), self.logits[0])
-        logits, gaps = self.logits, self._gaps
-        parts = share(lambda start, stop: loops.narrowest(logits, gaps, usable, start, stop), self.n)
-        where, found = (np.concatenate(some) for some in zip(*parts, strict=True))
-        near = np.flatnonzero(found <= found.min(initial=2.0) + TIE)
-        near = near[np.argsort(where[near])]
-        return where[near], found[near]
+        if 2 * len(idx) > self.n:  # a copy of most logits would take longer
+            return margins(self.logits)[idx]
+        return margins(self.logits[:, idx])
 
     def _narrow(self, u: np.ndarray, taken: float) -> None:
         if self.known is not None and taken:
             self.known -= u.dtype.type(taken) * u * u
-
-    def _loop_pays(self, idx: np.ndarray) -> bool:
-        return 2 * len(idx) > self.n and len(self.logits) > 1 and worth_compiling(self.logits.size)
-
-    def _subtract_outer(self, residual: np.ndarray, shift: np.ndarray) -> None:
-        """Subtract residual shift' from the logits in place."""
-        logits = self.logits
-        if worth_compiling(logits.size):
-            from everylabel.selection.pool import loops
-
-            gaps = np.empty(self.n, logits.dtype) if self._gaps is None else self._gaps
-            share(lambda start, stop: loops.move(logits, shift, residual, gaps, start, stop), self.n)
-            self._gaps = gaps
-            return
-        for row, factor in zip(logits, residual, strict=True):
-            if factor:  # classes that a label does not move cost nothing
-                row -= factor * shift
 
 
 def _logits(features: Features, mean: np.ndarray) -> np.ndarray:
@@ -258,7 +184,7 @@ def _variances(features: Features, posterior: Posterior) -> np.ndarray:
 
 
 def margins(logits: np.ndarray) -> np.ndarray:
-    """Return p_first - p_second (n,) of logits (k, n), class by class; for pools too small for the loops.
+    """Return p_first - p_second (n,) of logits (k, n), class by class.
 
     p_first - p_second = (1 - e^(second - first)) / Z,  Z = sum_j e^(f_j - first)
     """

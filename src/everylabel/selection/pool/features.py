@@ -33,8 +33,6 @@ from everylabel.core.posterior import Posterior
 from everylabel.selection.threads import can_widen, share, worth_compiling
 
 GROWTH = 2  # a pool copied in order to grow gets room for 1 / GROWTH more
-LARGE = 32  # times the work at which other compiled loops pay: BLAS is nearly as fast until threads share it
-FEW = 12  # columns up to which a compiled loop over large features is faster than BLAS
 BLOCK = 64  # rows scaled at a time
 
 
@@ -94,16 +92,12 @@ class Features:
         """Return the features (1, d) of one instance in their own array library, for the core."""
         return self.array[i : i + 1]
 
-    def product(self, weights: np.ndarray, *, finite: bool = False) -> np.ndarray:
-        """Return X w: (n,) for a vector, (k, n) for weights (d, k).
-
-        finite : all features are known to be finite, which allows the compiled loop also for several columns
-        """
+    def product(self, weights: np.ndarray) -> np.ndarray:
+        """Return X w: (n,) for a vector, (k, n) for weights (d, k)."""
         out = np.empty((*weights.shape[1:], self.n), self.dtype)
         body = weights[:-1] if self.bias else weights
-        by_loop = weights.ndim == 1 or (finite and weights.shape[1] <= FEW)
-        if by_loop and (self._is_half or self._is_large):
-            _product(self.array, body, weights[-1] if self.bias else np.zeros(weights.shape[1:]), out)
+        if weights.ndim == 1 and self._is_half:
+            _product(self.array, body, float(weights[-1]) if self.bias else 0.0, out)
             return out
         body = _like(np.ascontiguousarray(body, self.dtype), self.array)
         for rows, part in self.chunks():
@@ -136,12 +130,9 @@ class Features:
     @property
     def _is_half(self) -> bool:
         """Return whether features are of half precision and numerous enough for compiled loops."""
-        return _lies_as(self.array, np.float16) and can_widen() and worth_compiling(self.array.size)
-
-    @property
-    def _is_large(self) -> bool:
-        """Return whether features are of single precision and numerous enough for threads to share a pass."""
-        return _lies_as(self.array, np.float32) and worth_compiling(self.array.size // LARGE)
+        array = self.array
+        half = isinstance(array, np.ndarray) and array.dtype == np.float16 and array.flags.c_contiguous
+        return half and can_widen() and worth_compiling(array.size)
 
     def chunks(self, always: bool = False) -> Iterator[tuple[slice, Array]]:
         """Yield slices of rows and their features in the cache's precision."""
@@ -174,30 +165,11 @@ def with_room(room: np.ndarray | None, rows: np.ndarray, more: np.ndarray) -> np
     return room
 
 
-def _lies_as(array: Array, dtype: type) -> bool:
-    """Return whether an array is a C-contiguous NumPy array of this dtype."""
-    return isinstance(array, np.ndarray) and array.dtype == dtype and array.flags.c_contiguous
-
-
-def compile_products() -> None:
-    """Compile the loops that read large pools, so that the first label does not wait for them.
-
-    Writable arrays and read-only ones (memory-mapped files) are compiled for separately.
-    """
-    for dtype in (np.float32, *([np.float16] if can_widen() else [])):
-        for writeable in (False, True):
-            rows = np.zeros((1, 1), dtype)
-            rows.flags.writeable = writeable
-            _product(rows, np.zeros(1), np.zeros(()), np.zeros(1, np.float32))
-
-
-def _product(array: np.ndarray, body: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
+def _product(array: np.ndarray, body: np.ndarray, bias: float, out: np.ndarray) -> None:
     from everylabel.selection.pool import loops
 
-    rows = array.view(np.uint16) if array.dtype == np.float16 else array
-    v = np.ascontiguousarray(np.atleast_2d(body.T), np.float32)
-    b, found = np.atleast_1d(bias).astype(np.float32), np.atleast_2d(out)
-    share(lambda start, stop: loops.product(rows, v, b, found, start, stop), len(array))
+    rows, v = array.view(np.uint16), np.ascontiguousarray(body, np.float32)
+    share(lambda start, stop: loops.product(rows, v, np.float32(bias), out, start, stop), len(array))
 
 
 def _widened(part: np.ndarray) -> np.ndarray:
@@ -273,14 +245,14 @@ class Scaled:
         """Return other rows with the same scaling."""
         return Scaled(raw, self.center, self.matrix)
 
-    def times(self, weights: np.ndarray, bias: Any = 0.0, *, finite: bool = False) -> np.ndarray:
+    def times(self, weights: np.ndarray, bias: Any = 0.0) -> np.ndarray:
         """Return X w + b: (n,) for a vector, (m, n) for weights (d, m) and biases (m,)."""
         if not np.any(weights):  # an untrained model needs no pass
             one = np.asarray(bias, np.float32)
             return np.repeat(np.broadcast_to(one, weights.shape[1:])[..., None], len(self), axis=-1)
         body = self.matrix @ weights
         shift = np.asarray(bias - self.center @ body, np.float64)
-        found = self._plain.product(np.concatenate([body, shift[None]]), finite=finite)
+        found = self._plain.product(np.concatenate([body, shift[None]]))
         return found.astype(np.float32, copy=False)
 
     def form(self, body: np.ndarray) -> np.ndarray:
@@ -335,8 +307,8 @@ class Folded(Features):
     def take(self, idx: Any) -> np.ndarray:
         return self.array[np.asarray(idx)]
 
-    def product(self, weights: np.ndarray, *, finite: bool = False) -> np.ndarray:
-        return self.array.times(weights[:-1], weights[-1], finite=finite)
+    def product(self, weights: np.ndarray) -> np.ndarray:
+        return self.array.times(weights[:-1], weights[-1])
 
     def norms(self) -> np.ndarray:
         return self.array.norms() + np.float32(1.0)

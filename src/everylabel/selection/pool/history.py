@@ -1,7 +1,6 @@
 """The steps of a pool's posterior since the last training, and how to take some of them back.
 
-Each step turns one posterior into the next. A step is taken back in one of three ways:
-    closed form    by the residual it was learned with, at the cost of learning it; no steps are kept
+Each step turns one posterior into the next. A step is taken back in one of two ways:
     exactly        if all steps were exact with the Gaussian likelihood, order does not matter: one search
                    for the mean without the step
     by replay      otherwise: all other steps again, from the posterior of the training
@@ -9,25 +8,17 @@ Each step turns one posterior into the next. A step is taken back in one of thre
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
 from everylabel.core import revise
 from everylabel.core.arrays import Array, array_namespace, from_numpy, zeros
-from everylabel.core.checks import check_features
 from everylabel.core.errors import EverylabelError
-from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import default_step, update
-from everylabel.core.updates.partial import (
-    expected_shares,
-    forget_shares,
-    learn_shares,
-    soft_residuals,
-    undo_step,
-)
+from everylabel.core.updates.partial import expected_shares, forget_shares, learn_shares
 
 Classes = frozenset[int]
 Answer = Any  # a class number, or a row (k,) of 1, 0 and NaN where an instance may have several classes
@@ -48,7 +39,7 @@ class Condition:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Label:
-    """An instance got its label; if it was leased before, it counts once."""
+    """An instance got its label."""
 
     idx: int
     features: Array
@@ -56,11 +47,8 @@ class Label:
     weight: float
     method: str | None
     step_size: float | None
-    leased: bool = False
 
     def after(self, posterior: Posterior) -> Posterior:
-        if self.leased:
-            posterior = revise.forget(posterior, self.features)
         return update(
             posterior, self.features, [self.label], self.method, self.step_size, weights=[self.weight]
         )
@@ -74,6 +62,9 @@ class Forgotten:
     features: Array
     label: Answer
     weight: float
+
+    def was(self, label: Answer, weight: float) -> bool:
+        return weight == self.weight and np.array_equal(label, self.label, equal_nan=True)
 
     def after(self, posterior: Posterior) -> Posterior:
         # classes added since the training have no answer in it
@@ -99,7 +90,10 @@ class PartialLabel:
 
     def after(self, posterior: Posterior) -> Posterior:
         shares = _pad(self.shares, posterior)
-        return learn_shares(posterior, self.features, shares, self.method, _step_size(self, posterior))
+        step_size = self.step_size
+        if step_size is None:
+            step_size = default_step(self.method or "second_order", posterior.likelihood)
+        return learn_shares(posterior, self.features, shares, self.method, step_size)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -115,14 +109,7 @@ class NewClasses:
 
 
 Step = Condition | Label | Forgotten | PartialLabel | NewClasses
-Kind = TypeVar("Kind", Condition, Label, PartialLabel)
-
-
-class Residuals(NamedTuple):
-    """The residuals (1, k) with which instances were learned, for closed forms; changed in place."""
-
-    labels: dict[int, tuple[Array, float]]  # w (p - e_y), and the step size
-    partial_labels: dict[int, Array]  # the sum of step size times p - t
+Kind = TypeVar("Kind", Condition, Label, Forgotten, PartialLabel)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -132,15 +119,6 @@ class History:
     base: Posterior
     posterior: Posterior
     steps: tuple[Step, ...] = ()
-    residuals: Residuals | None = None  # None unless in closed form
-
-    @classmethod
-    def begin(cls, posterior: Posterior, closed_form: bool) -> History:
-        """Return the history that starts at a training; in closed form its labelled instances are dropped."""
-        if not closed_form:
-            return cls(posterior, posterior)
-        posterior = posterior.replace(data=None)
-        return cls(posterior, posterior, residuals=Residuals({}, {}))
 
     def condition(self, idx: int, features: Array) -> History:
         """Return the history after an instance was leased."""
@@ -150,65 +128,25 @@ class History:
         """Return the history after a leased instance was returned without a label."""
         if self._is_gaussian:
             return self._then(Condition(idx, features, -1))
-        return self._replay(self._of(idx, Condition)[-1:])  # its curvature was that of an earlier mean
+        gone = self._of(idx, Condition)[-1:]  # its curvature was that of an earlier mean
+        return self._replay(gone, self.base)
 
-    def learn(
-        self, idx: int, features: Array, label: Answer, weight: float, options: Options, leased: bool = False
-    ) -> History:
-        """Return the history after an instance got its label."""
-        if leased and not self._is_gaussian:
-            return self.release(idx, features).learn(idx, features, label, weight, options)
-        step = Label(idx, features, label, weight, *options, leased)
-        if self.residuals is None:
-            return self._then(step)
-        known = _residual(step, self.posterior), _step_size(step, self.posterior)
-        self.residuals.labels[idx] = known
-        if leased and weight == 1.0:  # already conditioned with this weight: the covariance stays
-            return self._at(revise.label_conditioned(self.posterior, features, *known))
-        return self._then(step)
+    def learn(self, idx: int, features: Array, label: Answer, weight: float, options: Options) -> History:
+        """Return the history after an instance got its label; the one of the training undoes its removal."""
+        removed = [step for step in self._of(idx, Forgotten) if step.was(label, weight)]
+        if removed and options[0] != "exact":
+            return self._replay(removed, self.base)
+        return self._then(Label(idx, features, label, weight, *options))
 
     def forget(self, idx: int, features: Array, label: Answer, weight: float) -> History:
         """Return the history as if a label had never been given."""
-        step = Forgotten(idx, features, label, weight)
-        if self.residuals is not None:
-            known = self.residuals.labels.pop(idx, None)
-            if known is None:
-                return self._then(step)
-            residual = _pad(known[0], self.posterior)
-            return self._at(revise.undo_label(self.posterior, features, residual, known[1], weight=weight))
-        learned = self._of(idx, Label)
-        gone: list[Step] = [*learned]
-        if any(one.leased for one in learned):
-            gone += self._of(idx, Condition)[-1:]
+        step, learned = Forgotten(idx, features, label, weight), self._of(idx, Label)
+        gone = [*learned, *self._of(idx, Condition)]  # as if it had not been leased before, either
         if self._is_exact:
             left = self._without(gone)
-            return self._at(step.after(self.posterior), left if learned else (*left, step))
-        return self._replay(gone, self.base if learned else step.after(self.base))
-
-    def relabel(
-        self,
-        idx: int,
-        features: Array,
-        before: tuple[Answer, float],
-        after: tuple[Answer, float],
-        options: Options,
-    ) -> History:
-        """Return the history as if an instance had had another label and weight from the start."""
-        (old, weight), (label, _) = before, after
-        if weight == after[1] and self.residuals is not None:
-            return self._change_label(idx, features, old, label, weight, options)
-        if weight == after[1] and self._is_exact and options[0] == "exact":
-            posterior = revise.relabelled(self.posterior, features, old, label, weight=weight)
-            if posterior is not None:  # None: it was trained with another weight, or its data was not kept
-                learned = self._of(idx, Label)
-                new: tuple[Step, ...] = tuple(replace(one, label=label) for one in learned)
-                if not learned:
-                    new = (
-                        Forgotten(idx, features, old, weight),
-                        Label(idx, features, label, weight, *options),
-                    )
-                return self._at(posterior, (*self._without(learned), *new))
-        return self.forget(idx, features, *before).learn(idx, features, *after, options)
+            return History(self.base, step.after(self.posterior), left if learned else (*left, step))
+        first = () if learned else (step,)
+        return History(self.base, self.base)._then(*first, *self._without(gone))
 
     def rule_out(self, idx: int, features: Array, before: Classes, now: Classes, options: Options) -> History:
         """Return the history with classes `now` ruled out for an instance instead of `before`.
@@ -221,40 +159,14 @@ class History:
         if not now:
             return history
         posterior = history.posterior
-        step = PartialLabel(idx, features, _shares(posterior, features, now), *options)
-        if self.residuals is not None:
-            known = self.residuals.partial_labels
-            learned = _step_size(step, posterior) * soft_residuals(posterior, features, step.shares)
-            known[idx] = learned + _pad(known[idx], posterior) if idx in known else learned
-        return history._then(step)
+        return history._then(PartialLabel(idx, features, _shares(posterior, features, now), *options))
 
     def add_class(self, n: int, names: tuple[str, ...] | None) -> History:
         """Return the history after n classes were added."""
         return self._then(NewClasses(n, names))
 
-    def _change_label(
-        self, idx: int, features: Array, before: int, label: int, weight: float, options: Options
-    ) -> History:
-        """Return the history with another label, in closed form."""
-        assert self.residuals is not None
-        step_size = default_step("second_order", "gaussian") if options[1] is None else options[1]
-        if idx in self.residuals.labels:
-            known, step_size = self.residuals.labels[idx]
-            residual = _pad(known, self.posterior)
-            residual[0, before] += weight
-            residual[0, label] -= weight
-            self.residuals.labels[idx] = residual, step_size
-        return self._at(
-            revise.change_label(self.posterior, features, before, label, step_size, weight=weight)
-        )
-
     def _without_partial_label(self, idx: int, features: Array, before: Classes) -> History:
         """Return the history as if no class had been ruled out for an instance."""
-        if self.residuals is not None:
-            known = self.residuals.partial_labels.pop(idx, None)
-            if known is None:  # part of the training: its residual at the present mean
-                known = soft_residuals(self.posterior, features, _shares(self.posterior, features, before))
-            return self._at(undo_step(self.posterior, features, _pad(known, self.posterior)))
         gone, base = self._of(idx, PartialLabel), self.base
         if gone:
             shares = gone[-1].shares
@@ -264,7 +176,7 @@ class History:
         if not self._is_exact:
             return self._replay(gone, base)
         posterior = forget_shares(self.posterior, features, _pad(shares, self.posterior))
-        return replace(self._at(posterior, self._without(gone)), base=base)
+        return History(base, posterior, self._without(gone))
 
     @property
     def _is_gaussian(self) -> bool:
@@ -288,31 +200,11 @@ class History:
         posterior = self.posterior
         for step in steps:
             posterior = step.after(posterior)
-        return self._at(posterior, (*self.steps, *steps))
+        return History(self.base, posterior, (*self.steps, *steps))
 
-    def _replay(self, gone: Any, base: Posterior | None = None) -> History:
-        """Return the history of all steps except `gone`, from its base or another one."""
-        base = self.base if base is None else base
+    def _replay(self, gone: Any, base: Posterior) -> History:
+        """Return the history of all steps except `gone`, from a base."""
         return History(base, base)._then(*self._without(gone))
-
-    def _at(self, posterior: Posterior, steps: tuple[Step, ...] = ()) -> History:
-        """Return the history at another posterior, with the steps to it unless in closed form."""
-        return replace(self, posterior=posterior, steps=steps if self.residuals is None else ())
-
-
-def _step_size(step: Label | PartialLabel, posterior: Posterior) -> float:
-    if step.step_size is not None:
-        return step.step_size
-    return default_step(step.method or "second_order", posterior.likelihood)
-
-
-def _residual(step: Label, posterior: Posterior) -> Array:
-    """Return w (p - e_y), (1, k), at the mean before the label."""
-    kind = LIKELIHOODS[posterior.likelihood]
-    design = check_features(step.features, posterior.mean, posterior.bias)
-    labels = kind.check([step.label], 1, posterior.n_classes, design)
-    target = kind.targets(labels, posterior.mean.shape[1])
-    return step.weight * (kind.link(design @ posterior.mean) - target)
 
 
 def _shares(posterior: Posterior, features: Array, ruled_out: Classes) -> Array:

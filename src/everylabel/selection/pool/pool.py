@@ -26,12 +26,11 @@ from everylabel.core.checks import (
     check_positions,
     check_positive,
     check_posterior,
-    warn_of_outliers,
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import METHODS, default_step
-from everylabel.selection.pool.cached_logits import LocalLogits, follow, follow_classes
+from everylabel.selection.pool.cached_logits import LocalLogits, follow, follow_classes, follow_many
 from everylabel.selection.pool.features import Features, Folded, Scaled
 from everylabel.selection.pool.history import Answer, History, Options
 from everylabel.selection.pool.view import LearningPool, Where
@@ -55,9 +54,6 @@ class Pool(LearningPool):
     method, step_size : optional
         How `add` updates; by default the paper's second-order step of 10. step_size="auto" is
         the scale of the labelled instances' logits after the last training, the mean of f_y - mean(f).
-    closed_form : bool
-        Take labels back and change them in closed form, at the cost of learning one label, instead of
-        replaying all steps since the last refit. Gaussian likelihood and second order only.
 
     Examples
     --------
@@ -83,13 +79,11 @@ class Pool(LearningPool):
         ruled_out: Mapping[int, Collection[int]] | None = None,
         method: str | None = None,
         step_size: float | str | None = None,
-        closed_form: bool = False,
     ) -> None:
         posterior = check_posterior(posterior)
         if (labelled_idx is None) != (labels is None):
             raise EverylabelError("labelled_idx and labels are given together: one label an instance")
         self.method, self.step_size = _check_options(method, step_size)
-        self.closed_form = closed_form
         self._begin(posterior)
         self._cached = self._make_cache(features, posterior)
         self.dtype = self._cached.features.dtype
@@ -132,7 +126,7 @@ class Pool(LearningPool):
         """Move one instance to another state, with a label if that is LABELLED.
 
         Nothing happens if it is in that state already. Its old label is taken back as if it had never been
-        given (in closed form, if the pool does so); a new label replaces the classes ruled out.
+        given; a new label replaces the classes ruled out.
         """
         i, where, here = self._check_one(idx), _check_where(where), self.where(idx)
         if (label is None) == (where is Where.LABELLED):
@@ -152,15 +146,13 @@ class Pool(LearningPool):
         replaces = i in self.ruled_out and options[0] == "exact"  # step updates leave that to the next refit
         if replaces:
             history = history.rule_out(i, h, self.ruled_out[i], frozenset(), options)
-        if here is Where.LABELLED and where is Where.LABELLED:
-            history = history.relabel(i, h, before, now, options)
-        elif where is Where.LABELLED:
-            history = history.learn(i, h, *now, options, leased=here is Where.LEASED)
-        elif here is Where.LABELLED:
+        if here is Where.LABELLED:
             history = history.forget(i, h, *before)
         elif here is Where.LEASED:
             history = history.release(i, h)
-        if where is Where.LEASED:
+        if where is Where.LABELLED:
+            history = history.learn(i, h, *now, options)
+        elif where is Where.LEASED:
             history = history.condition(i, h)
         self._continue(history, i)
         (self.labels[i], self.weights[i]), self.state[i] = now, where
@@ -233,7 +225,6 @@ class Pool(LearningPool):
         """Return the method and step size that `add` would use; raise if they are invalid."""
         step_size = self.step_size if step_size is None else step_size
         method, step_size = _check_options(method or self.method, step_size)
-        _check_closed_form(self.closed_form, self.posterior, method)
         if method == "exact" and self.posterior.data is None:
             raise EverylabelError(
                 "method is 'exact', which retrains on all labels, and the posterior has not kept them; "
@@ -280,7 +271,6 @@ class Pool(LearningPool):
                 f"posterior has {posterior.n_features} features and bias={posterior.bias}; expected "
                 f"{width} and bias={features.bias}, like the pool's first one"
             )
-        _check_closed_form(self.closed_form, posterior, self.method)
         self._cached.reset(to_numpy(posterior.mean))
         self._begin(posterior)
         self._widen()
@@ -342,10 +332,6 @@ class Pool(LearningPool):
         found = None if self.posterior.multi_label else self._cached.margins(idx)
         return super().margins(idx) if found is None else found
 
-    def narrowest(self, idx: np.ndarray) -> int:
-        found = None if self.posterior.multi_label else self._cached.narrowest(idx)
-        return super().narrowest(idx) if found is None else found
-
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
         """Return w -> X[idx] w, a function that does not copy most of a pool's features, and |h|^2 of idx."""
         features = self._cached.features
@@ -357,9 +343,7 @@ class Pool(LearningPool):
         """Return the cache of logits and variances; subclasses override it."""
         if isinstance(features, Scaled):
             return LocalLogits((Folded if posterior.bias else Features)(features, posterior))
-        whole = Features(features, posterior)
-        warn_of_outliers(whole.array, "features")
-        return LocalLogits(whole)
+        return LocalLogits(Features(features, posterior))
 
     def _room(self, n: int) -> tuple[Any, Any, Any]:
         """Return labels, weights and states of n free instances."""
@@ -376,7 +360,7 @@ class Pool(LearningPool):
 
     def _begin(self, posterior: Posterior) -> None:
         """Start a history at the posterior from which the cache was computed."""
-        self._history = History.begin(posterior, self.closed_form)
+        self._history = History(posterior, posterior)
         self._cached_at = self.posterior  # the posterior that the cached logits belong to
         self._pending: list[tuple[Posterior, int | None]] = []  # later posteriors, and the instance of each
         self._is_together = False
@@ -390,22 +374,21 @@ class Pool(LearningPool):
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Update the cache to the posterior, in one pass if several labels are pending."""
+        """Update the cache to the posterior: a product for each label or, if these are fewer, each class."""
         pending, self._pending = self._pending, []
         means = [self._cached_at.mean, *(posterior.mean for posterior, _ in pending)]
         moves = sum(after is not before for before, after in pairwise(means))
-        idx = [i for i in dict.fromkeys(i for _, i in pending) if i is not None]
-        # one pass for many labels; leases alone move no mean and are followed one by one
-        if all(i is not None for _, i in pending) and (len(idx) == 1 or moves > 1):
+        few = 1 if self.method == "exact" else self.n_classes  # an exact label may move all classes
+        if all(i is not None for _, i in pending) and moves > few:
             old, self._cached_at = self._cached_at, self.posterior
-            follow(self._cached, old, self.posterior, idx)
+            follow_many(self._cached, old, self.posterior)
             return
-        for posterior, i in pending:  # one by one, which keeps the cached variances
+        for posterior, i in pending:
             old, self._cached_at = self._cached_at, posterior
             if i is None:
                 follow_classes(self._cached, posterior)
             else:
-                follow(self._cached, old, posterior, [i])
+                follow(self._cached, old, posterior, i)
 
     def _turn(self, idx: int, old: Where, new: Where, expected: str) -> None:
         here = self.where(idx)
@@ -494,12 +477,3 @@ def _check_options(
     if step_size is None or step_size == "auto":
         return method, step_size
     return method, check_positive(step_size, "step_size", zero=True)
-
-
-def _check_closed_form(wanted: bool, posterior: Posterior, method: str | None) -> None:
-    """Raise if closed form is wanted for a posterior or method that has none."""
-    if wanted and (posterior.likelihood != "gaussian" or method not in (None, "second_order")):
-        raise EverylabelError(
-            f"closed_form is True, the likelihood {posterior.likelihood!r} and method {method!r}; "
-            "expected likelihood='gaussian' and method='second_order', or closed_form=False"
-        )

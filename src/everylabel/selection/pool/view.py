@@ -120,10 +120,6 @@ class PoolView(Protocol):
         probs = np.partition(self.probs(idx), -2, axis=1)
         return probs[:, -1] - probs[:, -2]
 
-    def narrowest(self, idx: np.ndarray) -> int:
-        """Return the position in idx of the smallest margin."""
-        return int(best(-self.margins(idx), 1)[0])
-
     def smallest_margins(self, idx: np.ndarray, n: int) -> np.ndarray:
         """Return the positions in idx of the n smallest margins, in order."""
         return smallest(self.margins(idx), n)

@@ -28,7 +28,7 @@ _ALL = [
     Strategy("random", "a random instance", "baseline", "nothing", pick=stochastic.random, multi_label=True),
     Strategy("least_confident", "the smallest largest probability", "Lewis & Gale 1994", "logits", uncertainty.least_confident, alone=True),
     Strategy("entropy", "the largest entropy of the prediction", "Shannon 1948; Settles 2009", "logits", uncertainty.entropy, alone=True, multi_label=True),
-    Strategy("margin", "the smallest difference of the two largest probabilities", "Scheffer et al. 2001", "logits", uncertainty.margin, pick_one=uncertainty.narrowest, alone=True, multi_label=True),
+    Strategy("margin", "the smallest difference of the two largest probabilities", "Scheffer et al. 2001", "logits", uncertainty.margin, alone=True, multi_label=True),
     Strategy("class_wise", "uncertain classes with few labels; for several classes per item", "beyond the paper", "logits", multi_label_scores.class_wise, multi_label=True),
     Strategy("variance", "the largest variance of the logits, h' cov h", "MacKay 1992", "variances", uncertainty.variance, alone=True, multi_label=True),
     Strategy("bald", "mutual information of the label and the weights", "Houlsby et al. 2011", "members", bald.bald),

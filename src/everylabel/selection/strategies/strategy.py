@@ -36,7 +36,6 @@ class Strategy:
     score: Score | None = None
     few: Few | None = None
     pick: Callable[..., np.ndarray] | None = None
-    pick_one: Callable[..., int] | None = None  # a faster way to the single best score
     alone: bool = False  # each instance is scored independently of the others
     step_size: float | str | None = None  # step size of updates between picks; None: the pool's
     multi_label: bool = False  # also supports several classes per item

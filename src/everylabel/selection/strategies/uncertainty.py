@@ -27,11 +27,6 @@ def margin(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
     return -pool.margins(idx)
 
 
-def narrowest(pool: PoolView, idx: np.ndarray) -> int:
-    """Return the position in idx of the smallest margin."""
-    return pool.narrowest(idx)
-
-
 def variance(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
     """Return h' cov h, which is high in directions of the features with few labels (MacKay, 1992)."""
     return pool.variances(idx)
