@@ -13,6 +13,7 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner, retrainer
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import Retrainer, Snapshots, retrain
+from everylabel.labelling.model.training import Rows
 from everylabel.labelling.service import Service
 from tests.labelling.desks import IDS, fingerprint, label, probabilities, service, truth, until
 from tests.labelling.test_restart import agree, from_scratch, state_of
@@ -164,6 +165,26 @@ def test_deferred_labels_are_trained_on_soon(tmp_path: Path, monkeypatch: pytest
         until(lambda: not made.desk.learner.deferred)
         running.close()
         agree(probabilities(made), from_scratch(made))
+
+
+def test_new_features_are_assessed_without_a_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrainer, "PAUSE", 1000.0)
+    with service(tmp_path / "log") as made:
+        desk = made.desk
+        label(made, 12)
+        running = Retrainer(desk)
+        until(lambda: desk.assessment is not None)
+        rows = Rows(IDS, desk.rows.features[:, :32])
+        tuned = Learner(rows, desk.ids, desk.read(desk.training_set).result())
+
+        def take() -> Callable[[], None]:
+            desk.take_features(rows, desk.names, tuned, None)
+            return lambda: None
+
+        desk.submit(take, alone=True).result()
+        assert desk.assessment is None
+        until(lambda: desk.assessment is not None)
+        running.close()
 
 
 def test_a_failure_is_logged_and_training_continues(

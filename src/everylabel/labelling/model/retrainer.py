@@ -147,6 +147,7 @@ class Retrainer:
         self._stopped = threading.Event()
         self._saved = desk.state.seq
         self._seen: tuple[int, int] = -1, 0  # label changes and checks at the last training
+        self._rows = desk.rows  # features at the last training
         self._last = -1, 0.0  # label changes, and when their number was first seen
         self._thread = threading.Thread(target=self._work, name="retrain", daemon=True)
         self._thread.start()
@@ -169,6 +170,7 @@ class Retrainer:
             began = time.thread_time()  # without the time spent waiting for the desk
             # read before training: labels that arrive meanwhile make the next training due
             self._seen = self.desk.state.n_changes, len(self.desk.state.checks)
+            self._rows = self.desk.rows
             try:
                 retrain(self.desk)
             except EverylabelError as error:  # the log refuses writes
@@ -191,7 +193,8 @@ class Retrainer:
     def _is_due(self) -> bool:
         """Return whether to train now: after one label, or after several if each is learned exactly.
 
-        After a pause one label is enough: the figures are then those that a restart would show.
+        New features change the accuracy without any label. After a pause one label is enough: the figures are
+        then those that a restart would show.
         """
         state, learner = self.desk.state, self.desk.learner
         changes, checks = self._seen
@@ -201,6 +204,8 @@ class Retrainer:
             return True
         names = self.desk.names.vectors(state)
         if not learner.can_follow(state.columns, names) or len(state.checks) != checks:
+            return True
+        if self.desk.rows is not self._rows:
             return True
         early = bool(names) and len(state.labels) < EARLY_UP_TO
         every = (EARLY if early else EVERY) if learner.exact else 1
