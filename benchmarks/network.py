@@ -4,9 +4,15 @@
 
 Random labels out of a pool; accuracy on other texts of the head on frozen features, on tuned ones beside
 them, and of the gate between the two. Each finished cell is stored, so that a stopped run resumes.
+
+    python -m benchmarks.network --data FOLDER --honest 150 [--cells trec6 clinc150] [--seeds 0 1]
+
+labels on the page's own desk, and compares the accuracy that the page shows after each label with the true
+one, with and without fine-tuning.
 """
 
 import argparse
+import contextlib
 import csv
 import json
 import resource
@@ -14,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +30,29 @@ import torch
 from benchmarks.kills import Killed
 from benchmarks.results import records, sentence, write
 from benchmarks.timing import report
+from everylabel.core.errors import need
+from everylabel.labelling import progress
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.hub import located
 from everylabel.models.embedding.texts import DEFAULT
 from everylabel.models.finetuning import Finetuned, finetune
 from everylabel.models.finetuning.encoder import States
 from everylabel.models.finetuning.job import Job, write_job
+from everylabel.models.finetuning.job import run as run_job
 from everylabel.models.finetuning.tuning import FOLDS
 from everylabel.models.names import phrase
+from everylabel.projects.labelled import check_labelled
 from everylabel.projects.network import JOB_MODULE
+from everylabel.projects.options import LabelOptions
+from everylabel.projects.project import open_project
+from everylabel.web.server import opened_project
 
 PAGE = Path("docs/results/network.md")
 LABELS = (64, 128, 256, 512)
 SHOWN = 128  # labels of the figure
+FEW = 10  # classes of a set on the page, drawn at random: with 77 classes, an attempt needs 300 labels
+PACE = 0.3  # seconds between two labels on the page
+DURING = 10  # labels that are given while an attempt runs: one takes 30 seconds, a person 3 seconds a label
 TITLES = {
     "trec6": "TREC-6",
     "tweetoffensive": "TweetOffensive",
@@ -48,6 +65,7 @@ TITLES = {
     "friends": "Friends",
 }
 SETS = tuple(TITLES)
+HONEST = ("trec6", "tweetoffensive", "goemotions", "banking77", "clinc150")
 EMOTIONS = [
     *("admiration", "amusement", "anger", "curiosity", "fear"),
     *("gratitude", "joy", "love", "sadness", "surprise"),
@@ -78,13 +96,49 @@ def _banking(data: Path, part: str) -> Rows:
         return [(row["text"], row["category"]) for row in csv.DictReader(file)]
 
 
-def measure(data: Path, encoder: str, name: str, n: int, seed: int, pool: int, test: int) -> dict[str, Any]:
-    """Return one cell: accuracies, results of cross-validation, seconds."""
+def draw_texts(data: Path, name: str, seed: int, pool: int, test: int) -> tuple[Rows, Rows, list[str]]:
+    """Return a pool, whose first texts are labelled, texts for tests, and the classes."""
     train, other = read(data, name)
-    classes = sorted({label for _, label in train})
     rng = np.random.default_rng(seed)
     chosen = [train[i] for i in rng.permutation(len(train))[:pool]]
     held = [other[i] for i in rng.permutation(len(other))[:test]]
+    return chosen, held, sorted({label for _, label in train})
+
+
+def measure_setfit(
+    data: Path, encoder: str, name: str, n: int, seed: int, pool: int, test: int
+) -> dict[str, Any]:
+    """Return accuracy and seconds of SetFit on the labels of a cell, with its authors' settings."""
+    need("setfit", "bench", "the comparison with SetFit")
+    from datasets import Dataset
+    from setfit import SetFitModel, Trainer, TrainingArguments
+
+    chosen, held, classes = draw_texts(data, name, seed, pool, test)
+    texts, labels = zip(*chosen[:n], strict=True)
+    began, busy = time.perf_counter(), time.process_time()
+    model = SetFitModel.from_pretrained(encoder)
+    given = Dataset.from_dict({"text": texts, "label": [classes.index(label) for label in labels]})
+    with tempfile.TemporaryDirectory() as place:
+        how = TrainingArguments(
+            output_dir=place,
+            batch_size=16,
+            num_epochs=1,
+            num_iterations=20,
+            seed=seed,
+            report_to="none",
+            save_strategy="no",
+            show_progress_bar=False,
+        )
+        Trainer(model=model, args=how, train_dataset=given).train()
+    guess = np.asarray(model.predict([text for text, _ in held]))
+    cell: dict[str, Any] = {"set": name, "labels": n, "seed": seed, "pool": len(chosen), "test": len(held)}
+    cell |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - busy}
+    return cell | {"setfit": float(np.mean(guess == [classes.index(label) for _, label in held]))}
+
+
+def measure(data: Path, encoder: str, name: str, n: int, seed: int, pool: int, test: int) -> dict[str, Any]:
+    """Return one cell: accuracies, results of cross-validation, seconds."""
+    chosen, held, classes = draw_texts(data, name, seed, pool, test)
     texts, labels = zip(*chosen[:n], strict=True)
     began, busy = time.perf_counter(), time.process_time()
     found = finetune(
@@ -131,6 +185,66 @@ def _accuracies(found: Finetuned, held: Rows) -> dict[str, float]:
     return scores
 
 
+def write_texts(path: Path, rows: Rows) -> None:
+    """Write a source of the page."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "text"])
+        writer.writerows([i, text] for i, (text, _) in enumerate(rows))
+
+
+def few_classes(data: Path, name: str, seed: int, pool: int) -> Rows:
+    """Return the texts of a pool, of FEW classes at most."""
+    rows, rng = read(data, name)[0], np.random.default_rng(seed)
+    kept = set(rng.permutation(sorted({label for _, label in rows}))[:FEW])
+    some = [row for row in rows if row[1] in kept]
+    return [some[i] for i in rng.permutation(len(some))[:pool]]
+
+
+def honest(rows: Rows, n: int, encoder: str, setting: str) -> dict[str, Any]:
+    """Give n labels on the page's desk; return the page's accuracy and the true one after each label."""
+    names = sorted({label for _, label in rows})
+    truth = np.array([names.index(label) for _, label in rows])
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "texts.csv"
+        write_texts(source, rows)
+        columns: dict[str, Any] = {"text_column": "text", "id_column": "id", "classes": names}
+        project = open_project(source, model=encoder, check=check_labelled(None), **columns)
+        with opened_project(project, LabelOptions(network=setting), print, None) as (service, *_):
+            desk, network = service.desk, service.views.network
+            assert network is not None
+
+            def attempt(part: Path) -> None:
+                network.share = 0.0
+                with contextlib.redirect_stdout(None):
+                    run_job(part)
+
+            network.trainer._run = attempt  # in this process: another one would load its libraries each time
+
+            def look() -> dict[str, Any]:
+                state = desk.state
+                left = np.setdiff1d(np.arange(len(desk.ids)), list(state.labels))
+                guess = np.array(desk.learner.columns)[desk.learner.probabilities_of(left).argmax(axis=1)]
+                known = progress.accuracy(state)
+                right = float(np.mean(guess == truth[[int(desk.ids[i]) for i in left]]))
+                figures = {key: known[key] for key in ("estimate", "low", "high", "checks")}
+                return {"labels": len(state.labels), "truth": right, **figures}
+
+            while len(desk.ids) < len(rows):  # the texts are still being embedded
+                time.sleep(PACE)
+            reply, looks, during = service.next("me").result(), [], 0
+            while len(looks) < n:
+                item = reply["next"]["item"]["id"]
+                reply = service.label("me", item, int(truth[int(item)])).result()
+                looks.append(desk.read(look).result())
+                time.sleep(PACE)
+                during = 0 if network.share is None else during + 1
+                while during >= DURING and network.share is not None:
+                    time.sleep(PACE)
+            tried = [{"labels": each.labels, "trusted": each.trusted} for each in desk.state.generations]
+            return {"looks": looks, "attempts": tried, "error": network.error}
+
+
 class Serving(Killed):
     """A server of texts: the time of a label with and without a fine-tuning attempt beside it."""
 
@@ -140,10 +254,7 @@ class Serving(Killed):
         super().__init__(folder, None)
         self.source, self.encoder, self.rows = folder.parent / self.name, encoder, rows
         self.names = sorted({label for _, label in rows})
-        with self.source.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["id", "text"])
-            writer.writerows([i, text] for i, (text, _) in enumerate(rows))
+        write_texts(self.source, rows)
 
     def arguments(self) -> list[str]:
         columns = ["--text-column", "text", "--id-column", "id", "--classes", ",".join(self.names)]
@@ -194,6 +305,74 @@ def attempt(rows: Rows, n: int, encoder: str) -> dict[str, Any]:
         "cpu_seconds": used.ru_utime + used.ru_stime,
         "megabytes": used.ru_maxrss / 1000,
     }
+
+
+def run_honest(options: argparse.Namespace, encoder: str) -> None:
+    """Make the runs on the page that are missing, with fine-tuning and without; print a table."""
+    runs = stored(options, "honest")
+    done = {(run["set"], run["seed"], run["network"]) for run in runs}
+    for seed in options.seeds:
+        for name in options.cells or HONEST:
+            rows = few_classes(options.data, name, seed, options.pool)
+            for setting in ("auto", "frozen"):
+                if (name, seed, setting) not in done:
+                    found = honest(rows, options.honest, encoder, setting)
+                    runs.append({"set": name, "seed": seed, "network": setting, "pool": len(rows), **found})
+                    print(name, seed, setting, found["attempts"], found["error"], flush=True)
+                    keep(cache_of(options, "honest"), runs)
+    print(honest_table(honest_summary(runs)))
+
+
+def honest_summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return for each run how often the page's range held the truth, and how far its estimate was."""
+    rows = []
+    for run in runs:
+        if "looks" not in run:  # summarised already
+            rows.append(run)
+            continue
+        looks = [look for look in run["looks"] if look["estimate"] is not None]
+        off = np.array([look["estimate"] - look["truth"] for look in looks])
+        began = min([each["labels"] for each in run["attempts"] if each["trusted"]], default=None)
+        after = [] if began is None else off[[look["labels"] > began + DURING for look in looks]]
+        rows.append(
+            {key: run[key] for key in ("set", "seed", "network", "pool", "attempts")}
+            | {
+                "labels": len(run["looks"]),
+                "tuned_at": began,
+                "truth": run["looks"][-1]["truth"],
+                "bias": float(off.mean()),
+                "bias_tuned": float(np.mean(after)) if len(after) else None,
+                "error": float(np.sqrt(np.mean(off**2))),
+                "width": float(np.mean([look["high"] - look["low"] for look in looks])),
+                "covered": float(np.mean([look["low"] <= look["truth"] <= look["high"] for look in looks])),
+            }
+        )
+    return rows
+
+
+def honest_table(rows: list[dict[str, Any]]) -> str:
+    """Return the mean figures of the runs of each set and setting, and of all runs."""
+    lines = [
+        "| set | encoder | runs | tuned in | accuracy at the end | bias | bias once tuned | error | width "
+        "| covered | always covered |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    names = [*dict.fromkeys(row["set"] for row in rows), "all"]
+    for setting, name in ((setting, name) for setting in ("auto", "frozen") for name in names):
+        some = [row for row in rows if row["network"] == setting and name in ("all", row["set"])]
+        if not some:
+            continue
+        mean = {key: 100 * np.mean([row[key] for row in some]) for key in ("bias", "width", "covered")}
+        tuned = [row["bias_tuned"] for row in some if row["bias_tuned"] is not None]
+        error = 100 * np.sqrt(np.mean([row["error"] ** 2 for row in some]))
+        lines.append(
+            f"| {TITLES.get(name, name)} | {'learns' if setting == 'auto' else 'frozen'} | {len(some)} "
+            f"| {sum(row['tuned_at'] is not None for row in some)} "
+            f"| {np.mean([row['truth'] for row in some]):.3f} | {mean['bias']:+.1f} "
+            f"| {f'{100 * np.mean(tuned):+.1f}' if tuned else ''} | {error:.1f} | {mean['width']:.0f} "
+            f"| {mean['covered']:.0f}% | {sum(row['covered'] == 1 for row in some)} |"
+        )
+    return "\n".join(lines)
 
 
 def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -263,11 +442,65 @@ def table(rows: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def fill(page: Path, text: str) -> None:
+def setfit_table(cells: list[dict[str, Any]], setfit: list[dict[str, Any]]) -> str:
+    """Return accuracy and seconds of SetFit beside those of fine-tuning on the same labels."""
+    lines = [
+        "| set | labels | draw | everylabel | SetFit | seconds, everylabel | seconds, SetFit |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    ours = {(cell["set"], cell["labels"], cell["seed"], cell["pool"]): cell for cell in cells}
+    for cell in sorted(setfit, key=lambda cell: (SETS.index(cell["set"]), cell["labels"], cell["seed"])):
+        own = ours[cell["set"], cell["labels"], cell["seed"], cell["pool"]]
+        lines.append(
+            f"| {TITLES[cell['set']]} | {cell['labels']} | {cell['seed']} | {own['gated']:.3f} "
+            f"| {cell['setfit']:.3f} | {own['cpu_seconds']:.0f} | {cell['cpu_seconds']:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def fill(page: Path, part: str, text: str) -> None:
     """Replace the part of a page between two marks."""
-    begin, end = "[//]: # (begin: made by benchmarks.network)\n\n", "\n\n[//]: # (end)"
+    begin, end = f"[//]: # (begin: {part} of benchmarks.network)\n\n", "\n\n[//]: # (end)"
     before, rest = page.read_text().split(begin)
     page.write_text(before + begin + text + end + rest.split(end, 1)[1])
+
+
+def stored(options: argparse.Namespace, part: str) -> list[dict[str, Any]]:
+    """Return the cells or runs of the cache; those of the page if there is no cache yet."""
+    path = cache_of(options, part)
+    if path.exists():
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    known = json.loads(options.out.read_text()) if options.out.exists() else {}
+    return known.get(part, [])
+
+
+def cache_of(options: argparse.Namespace, part: str) -> Path:
+    """Return the file of finished cells or runs, one a line."""
+    return options.cache / f"{part}.jsonl"
+
+
+def keep(path: Path, cells: list[dict[str, Any]]) -> None:
+    """Write the cells or runs of a cache."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(cell) + "\n" for cell in cells))
+
+
+def measure_missing(
+    run: Callable[..., dict[str, Any]],
+    wanted: list[str],
+    options: argparse.Namespace,
+    encoder: str,
+    cells: list[dict[str, Any]],
+    part: str,
+) -> None:
+    """Measure the cells (set:labels) that are missing, and store each."""
+    done = {(cell["set"], cell["labels"], cell["seed"], cell["pool"]) for cell in cells}
+    for seed in options.seeds:
+        for name, n in ((each.split(":")[0], int(each.split(":")[1])) for each in wanted):
+            if (name, n, seed, options.pool) not in done:
+                cells.append(run(options.data, encoder, name, n, seed, options.pool, options.test))
+                print(json.dumps(cells[-1]), flush=True)
+                keep(cache_of(options, part), cells)
 
 
 def main() -> None:
@@ -279,9 +512,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=list(range(5)), help="draws of the labels")
     parser.add_argument("--pool", type=int, default=3000)
     parser.add_argument("--test", type=int, default=1000)
-    parser.add_argument("--cache", type=Path, default=Path("build/network.jsonl"))
+    parser.add_argument("--cache", type=Path, default=Path("build/network"), help="folder of finished cells")
+    parser.add_argument("--setfit", action="store_true", help="SetFit on the labels of the cells")
     parser.add_argument("--serving", action="store_true", help="label to next beside an attempt, on TREC-6")
     parser.add_argument("--attempt", action="store_true", help="cost of an attempt's process, on TREC-6")
+    parser.add_argument("--honest", type=int, help="labels of a run on the page, whose accuracy is checked")
     parser.add_argument("--out", type=Path, default=PAGE.with_suffix(".json"))
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -296,29 +531,25 @@ def main() -> None:
             serving = Serving(Path(folder) / "texts.csv.everylabel", texts, encoder)
             print(json.dumps(serving.measure(), indent=1))
         return
-    wanted = options.cells or [f"{name}:{n}" for n in LABELS for name in SETS]
-    options.cache.parent.mkdir(parents=True, exist_ok=True)
-    cells = (
-        [json.loads(line) for line in options.cache.read_text().splitlines()]
-        if options.cache.exists()
-        else []
-    )
-    done = {(cell["set"], cell["labels"], cell["seed"], cell["pool"]) for cell in cells}
-    for seed in options.seeds:
-        for name, n in ((part.split(":")[0], int(part.split(":")[1])) for part in wanted):
-            if (name, n, seed, options.pool) in done:
-                continue
-            cell = measure(options.data, encoder, name, n, seed, options.pool, options.test)
-            print(json.dumps(cell), flush=True)
-            with options.cache.open("a") as file:
-                file.write(json.dumps(cell) + "\n")
-            cells.append(cell)
+    if options.honest:
+        run_honest(options, encoder)
+        return
+    known = {}
+    for part, run in (("cells", measure), ("setfit", measure_setfit)):
+        known[part] = stored(options, part)
+        if options.setfit == (part == "setfit"):
+            wanted = options.cells or [f"{name}:{n}" for n in LABELS for name in SETS]
+            measure_missing(run, wanted, options, encoder, known[part], part)
+    cells = known["cells"]
     rows = summary(cells)
     shown = [[f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
     report("frozen against fine-tuned", list(rows[0]), shown)
-    write(options.out, {"summary": rows, "cells": cells})
+    runs = honest_summary(stored(options, "honest"))
+    write(options.out, {"summary": rows, **known, "honest": runs})
     draw(rows, options.out.with_suffix(".png"))
-    fill(PAGE, f"{sentence(records(options.out))}\n\n{table(rows, cells)}")
+    fill(PAGE, "cells", f"{sentence(records(options.out))}\n\n{table(rows, cells)}")
+    fill(PAGE, "setfit", setfit_table(**known))
+    fill(PAGE, "honest", honest_table(runs))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 import everylabel as el
-from everylabel.data.datasets.load import open_npz
 from everylabel.models.names import phrase
 
 POOL = 2000
@@ -65,7 +64,7 @@ def load_all(base: str, folder: Path) -> Data:
         order = np.random.default_rng(0).permutation(len(y))
         x, y = (x[order] / 16.0).astype(np.float32), y[order]
         return Data(x[:1200], y[:1200], x[1200:], y[1200:], tuple(map(str, range(10))))
-    arrays = open_npz(folder / f"{FILES[base]}.npz")
+    arrays = np.load(folder / f"{FILES[base]}.npz")
     x, y, x_test, y_test = (np.asarray(arrays[key]) for key in ("X_train", "y_train", "X_test", "y_test"))
     classes = tuple(map(str, arrays["classes"]))
     names = vectors(classes) if has_words(base) else None

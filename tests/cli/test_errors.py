@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 import everylabel
 from everylabel.cli import app, console
-from everylabel.data.source_diff import ChangedSource
 
 COMMANDS = {
     "demo": ["--out", "file"],
@@ -76,22 +75,6 @@ class Finder:
 sys.meta_path.insert(0, Finder())
 runpy.run_module("everylabel.cli", run_name="__main__")
 """
-SWALLOWING = """
-import signal, sys
-from everylabel.web import server
-usual, times, error = server.open_log, int(sys.argv.pop()), sys.argv.pop()
-def open_log(*arguments, **options):
-    for _ in range(times):
-        try:
-            signal.raise_signal(signal.SIGINT)
-        except KeyboardInterrupt:
-            if error == "other":  # as what builds schemas does
-                raise ValueError("something was interrupted")
-    return usual(*arguments, **options)
-server.open_log = open_log
-from everylabel.cli.__main__ import main
-main()
-"""
 
 
 def _run(code: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -103,16 +86,6 @@ def _run(code: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
 def test_an_interrupt_while_a_command_is_loaded_is_quiet() -> None:
     done = _run(WHILE_LOADING)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-
-
-@pytest.mark.usefixtures("own_place")
-def test_an_interrupt_that_was_swallowed_stops_the_server_when_it_is_up() -> None:
-    done = _run(SWALLOWING, "none", "1")
-    assert (done.returncode, done.stderr) == (0, "stopping ...\n")
-    assert done.stdout.startswith("stopped; everything is stored in")
-    for arguments in (("none", "2"), ("other", "1")):
-        done = _run(SWALLOWING, *arguments)
-        assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_the_version() -> None:
@@ -163,13 +136,5 @@ def test_a_port_in_use_is_reported_before_anything_is_embedded(tmp_path: Path) -
         (["--", "-x.csv"], "-- -x.csv"),
     ],
 )
-def test_the_command_to_continue_by_is_whole_and_holds_no_secret(
-    given: list[str], shown: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["everylabel", "label", *given])
-    error = ChangedSource(
-        "no. Or continue with everylabel label x --yes: labels stay", "everylabel label x --yes"
-    )
-    text = console._whole(error)
-    assert text == f"no. Or continue with everylabel label --accept-changes {shown}: labels stay"
-    assert console._whole(OSError("everylabel label x --yes")) == "everylabel label x --yes"
+def test_the_command_to_continue_by_holds_no_secret(given: list[str], shown: str) -> None:
+    assert console.command("label", *given) == f"everylabel label {shown}"

@@ -96,7 +96,6 @@ def test_the_papers_recipe(tmp_path: Path) -> None:
         (["--dataset", "snacks"], "has no feature file"),
         (["--reps", "0"], "--reps"),
         (["--report-only"], "is not there; run without"),
-        (["--report-only", "fig9"], "experiment is 'fig9'"),
         (["--report-only", "fig4"], "--report-only shows all that is stored; leave out fig4"),
         (
             ["--fast", "--export", "no/such/folder/r.csv"],
@@ -190,10 +189,9 @@ def test_measurements_are_exported_whole(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "r.csv.gz", "rt", newline="") as file:
         assert file.read() == (tmp_path / "r.csv").read_bytes().decode()
     before = (tmp_path / "r.sqlite").read_bytes()
-    for name, message in (("r.sqlite", "is the results file"), ("report", "is a folder")):
-        result = _run("--report-only", "--export", str(tmp_path / name), folder=tmp_path)
-        assert result.exit_code == 2
-        assert message in result.output
+    result = _run("--report-only", "--export", str(tmp_path / "r.sqlite"), folder=tmp_path)
+    assert result.exit_code == 2
+    assert "is the results file" in result.output
     assert (tmp_path / "r.sqlite").read_bytes() == before
     assert not list(tmp_path.glob("*.partial"))
 

@@ -28,7 +28,7 @@ def run(*arguments: object) -> Result:
 @contextmanager
 def _serve_here(project: Project, arguments: Sequence[str]) -> Iterator[str]:
     about = process.hide_labels(project)
-    shown = process._trusted(project, about)
+    shown = process._named(project, about)
     with label_here(about.source, *shown, "--project", project.folder, *arguments) as server:
         yield server.address
 

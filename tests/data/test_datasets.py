@@ -119,7 +119,6 @@ def test_items_become_features_that_are_a_source_again(official: tuple[str, Path
     data.save(tmp_path / f"{name}_{model}.npz")
     for source in (tmp_path, tmp_path / f"{name}_{model}.npz"):
         stored = el.load_dataset(name, source, check=False)
-        assert isinstance(stored.train.features, np.memmap)
         np.testing.assert_array_equal(stored.train.features, data.train.features)
         assert (stored.kind, stored.classes) == (data.kind, data.classes)
         assert stored.splits.keys() == data.splits.keys()

@@ -13,8 +13,7 @@ from everylabel.formats.argilla import argilla_records
 from everylabel.formats.imports import read_labels
 from everylabel.formats.records import Given
 from everylabel.labelling.state.types import ClassSet, Value
-from everylabel.projects.files import Remembered
-from everylabel.projects.project import Project
+from everylabel.projects.project import Project, Remembered
 from tests.formats.items import TEXTS, project
 
 NESTED = [

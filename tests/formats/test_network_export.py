@@ -18,6 +18,7 @@ from tests.models.tiny import some_texts, tiny_bert
 
 pytest.importorskip("sentence_transformers", reason="needs the extra everylabel[text]")
 from tests.projects import test_network
+from tests.web.servers import label_here
 
 NEW = some_texts(12, seed=5)[0] + ["w1", "w0 w3 w9 w9 w9 w9 w9 w9 w9"]  # of several lengths
 
@@ -97,6 +98,25 @@ def raise_from(source: Path, out: Path) -> None:
     done = CliRunner().invoke(app, ["export", str(source), "--what", "model", "-o", str(out)])
     assert done.exit_code == 2
     raise EverylabelError(" ".join(done.output.split()))
+
+
+def test_shards_by_the_tuned_encoder_are_labelled_with_the_labels_of_the_sample(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from everylabel.torch import TunedEncoder
+
+    monkeypatch.chdir(tmp_path)
+    export(source, Path("tuned"))
+    run("export", str(source), "-o", "labels.csv")
+    texts = [*some_texts(300, seed=7)[0], *test_network.TEXTS]
+    Path("all.csv").write_text("\n".join(["text", *texts]) + "\n")
+    run("embed", "all.csv", "--text-column", "text", "-o", "shards/", "--model", "tuned")
+    shards = np.load(Path("shards") / "part-000000.npy")
+    tuned = TunedEncoder.load("tuned").embed(texts)[:, shards.shape[1] :]  # beside the frozen features
+    np.testing.assert_allclose(shards, tuned, atol=1e-4)
+    with label_here("shards", "--import", "labels.csv") as server:
+        labelled = {*test_network.TEXTS[: test_network.LABELLED]}
+        assert server.client.get("/api/progress")["labelled"] == sum(text in labelled for text in texts)
 
 
 def test_onnx_goes_from_token_ids_to_probabilities(

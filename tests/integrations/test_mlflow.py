@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import everylabel as el
 from everylabel.cli import app
-from everylabel.integrations.mlflow import Texts, log_model, save_model
+from everylabel.integrations.mlflow import log_model, save_model
 from tests.cli.test_label import labelled_reviews
 from tests.integrations.data import digits
 
@@ -95,15 +95,6 @@ def test_model_of_a_project_takes_texts(tmp_path: Path, pyfunc: Any) -> None:
     )
     assert again.exit_code == 2
     assert "expected a new folder" in again.output
-
-
-def test_local_model_is_not_loaded_without_permission(tmp_path: Path, pyfunc: Any) -> None:
-    clf, _ = classifier()
-    place = tmp_path / "some-model"
-    place.mkdir()
-    save_model(clf, tmp_path / "model", Texts(str(place)))
-    with pytest.raises(el.EverylabelError, match="lies on this machine and is not named by you"):
-        pyfunc.load_model(str(tmp_path / "model"))
 
 
 def test_model_is_logged_to_a_run(tmp_path: Path, pyfunc: Any, monkeypatch: pytest.MonkeyPatch) -> None:

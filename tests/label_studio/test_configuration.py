@@ -60,7 +60,6 @@ def test_multiple_choices_are_supported() -> None:
 
 REFUSED = {
     "no XML": "<View>",
-    "entities": '<!DOCTYPE x [<!ENTITY a "aaaa">]>' + view(TEXT, CHOICES.format("")),
     "no Choices": view(TEXT),
     "another kind": view(TEXT, CHOICES.format('choice="ranked"')),
     "regions": view(TEXT, CHOICES.format('perRegion="true"')),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from everylabel.labelling.model.retrainer import retrain
 from everylabel.log import events
 from tests.label_studio.running import TEXTS, Running, running
 from tests.label_studio.stand_in import CONFIGURATION, LabelStudio
@@ -95,7 +96,7 @@ def test_predictions_hold_all_classes_above_their_thresholds(studio: LabelStudio
     with running(studio, tmp_path) as made:
         for task in tasks[:40]:
             studio.annotate(task, kinds_of(studio.tasks[task]["data"]["text"]))
-        made.project._train()
+        retrain(made.project.service.desk)
         status, reply = made.post(
             "/predict", {"project": studio.number, "tasks": [{"id": t} for t in tasks[40:]]}
         )

@@ -28,7 +28,7 @@ def test_verdicts_are_those_of_models_that_did_not_know_the_label(tmp_path: Path
         label(made, 60)
         checks, labels = check_weights(made.state.standing_checks()), dict(made.state.labels)
         training, learner = trained(labels)  # type: ignore[arg-type]
-        evidence = Evidence(checks, made.state.foretold(), dict(made.state.first))
+        evidence = Evidence(checks, made.state.foretold(), made.state.first_answers())
         found = assess(training, learner.trained, learner, evidence)
     assert (found.body.labels, found.body.checks) == (60, len(checks))
     right = 0

@@ -105,25 +105,23 @@ def test_labelling_ends_when_the_page_closes(tmp_path: Path) -> None:
         come(presence, "ana", "a")
         presence.here(Tab("ana", "a", "second tab"), named=True, known=False, asks=False).result()
         come(presence, "ben", "b")
-        assert here(made) == {"ana": True, "ben": True, "script": True}
+        assert here(made) == {"ana": True, "ben": True, "script": False}
         presence.leave("tab of a").result()
         presence.leave("tab of b").result()
-        assert here(made) == {"ana": True, "ben": False, "script": True}
+        assert here(made) == {"ana": True, "ben": False, "script": False}
         presence.leave("second tab").result()
-        assert here(made) == {"ana": False, "ben": False, "script": True}
+        assert here(made) == {"ana": False, "ben": False, "script": False}
 
 
 def test_nobody_is_labelling_after_a_restart_before_they_say_so(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         made.next("ana").result()
-        made.next("script").result()
-        assert here(made) == {"ana": True, "script": True}
-    with service(tmp_path / "log") as made:
-        assert here(made) == {"ana": False, "script": False}  # whose items they still have
         come(made.views.presence, "ana", "a")
-        label(made, 1, "script")
-        made.next("script").result()
-        assert here(made) == {"ana": True, "script": True}
+        assert here(made) == {"ana": True}
+    with service(tmp_path / "log") as made:
+        assert here(made) == {"ana": False}  # whose item she still has
+        come(made.views.presence, "ana", "a")
+        assert here(made) == {"ana": True}
 
 
 def test_page_that_stops_reporting_is_forgotten(tmp_path: Path) -> None:
@@ -151,15 +149,3 @@ def test_only_person_continues_while_asked_for_a_name(tmp_path: Path) -> None:
         come(presence, "ben", "b")
         assert come(presence, "me", "a", named=False, known=True)["ask"]
         assert here(made)["me"]
-
-
-def test_number_of_remembered_tabs_and_people_is_limited(tmp_path: Path) -> None:
-    with service(tmp_path / "log") as made:
-        presence = made.views.presence
-        for i in range(module.MOST_TABS + 1):
-            come(presence, f"p{i}", f"b{i}")
-        made.next("p0").result()
-        made.next("p1").result()
-        assert here(made) == {"p0": True, "p1": True}  # p0 by the item alone
-        assert not presence.leave("tab of b0").result()["known"]
-        assert presence.leave("tab of b1").result()["known"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.labelling import progress, views
+from everylabel.labelling import views
 from tests.labelling.desks import FEATURES, IDS, N, label, service, truth
 
 
@@ -123,14 +123,3 @@ def test_items_and_their_states(tmp_path: Path) -> None:
         states = [found["state"] for found in made.views.states([0, 1, held, free]).result()]
         assert states == ["labelled", "cannot_tell", "out", "free"]
         assert made.views.item(IDS[0]).result()["answers"] == [{"person": "me", "class": 3}]
-
-
-def test_person_who_asks_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PEOPLE", 2)
-    with service(tmp_path / "log") as made:
-        for person, n in (("anna", 3), ("ben", 2), ("zora", 1)):
-            label(made, n, person)
-        asked = [made.next(person) for person in ("anna", "zora")]  # in one round or two: each sees their own
-        shown = [future.result()["progress"] for future in asked]
-    assert [[each["name"] for each in one["people"]] for one in shown] == [["anna", "ben"], ["anna", "zora"]]
-    assert [one["more_people"] for one in shown] == [1, 1]

@@ -109,15 +109,15 @@ CHANGES = [
     ("DELETE FROM everylabel_events WHERE seq = 7", "event 8 does not fit the hash chain"),
     ("DELETE FROM everylabel_events WHERE seq > 7", "events after 7 are missing, of 120"),
     ("DELETE FROM everylabel_events", "events after 0 are missing, of 120"),
-    ("UPDATE everylabel_heads SET seq = 119", "its head is not that of event 119"),
-    ("UPDATE everylabel_heads SET seq = 40", "its head is not that of event 40"),
-    (EARLIER.format(100), "its head is behind: that of event 100, and its last is 120; the events are whole"),
-    ("UPDATE everylabel_heads SET seq = -1", "its head is behind: that of event -1"),
+    ("UPDATE everylabel_heads SET seq = 119", "its head is not that of event 120, its last"),
+    ("UPDATE everylabel_heads SET chain = 'x'", "its head is not that of event 120, its last"),
+    (EARLIER.format(100), "its head is not that of event 120, its last; the events themselves are whole"),
+    ("UPDATE everylabel_heads SET seq = -1", "its head is not that of event 120, its last"),
     ("DELETE FROM everylabel_heads", "its head is lost; 120 events are there"),
     ("UPDATE everylabel_items SET items = replace(items, 'row 7', 'row 8')", "the stored source was changed"),
     ("DELETE FROM everylabel_items", "the stored source was changed"),
-    ("DROP TABLE everylabel_heads", "a table is missing"),
-    ("DROP TABLE everylabel_items", "a table is missing"),
+    ("DROP TABLE everylabel_heads", "no such table: everylabel_heads"),
+    ("DROP TABLE everylabel_items", "no such table: everylabel_items"),
 ]
 
 

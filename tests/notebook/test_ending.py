@@ -1,4 +1,4 @@
-"""Sessions start, continue and end: on other threads, in child processes, with nothing to predict."""
+"""Sessions start, continue and end: on other threads, with nothing to predict."""
 
 import threading
 from typing import Any
@@ -30,10 +30,6 @@ def test_series_keeps_its_index_and_closes_on_another_thread(monkeypatch: pytest
     assert session.predict([]).shape == (0,)
     assert session.predict_proba([]).shape == (0, 2)
     assert _models_of_one_prediction(session, monkeypatch) == 1
-    with monkeypatch.context() as child:
-        child.setattr("os.getpid", lambda: -1)
-        session.stop()  # in a process that was forked off
-    assert session.running
     errors: list[BaseException] = []
 
     def stop() -> None:

@@ -49,9 +49,9 @@ def test_a_whole_log_is_left_alone(where: str, tmp_path: Path) -> None:
         ("DELETE FROM everylabel_events WHERE seq IN (8, 9)", "event 10 does not fit the hash chain", 7),
         ("DELETE FROM everylabel_events WHERE seq > 110", "events after 110 are missing", 110),
         ("DELETE FROM everylabel_heads", "its head is lost", 120),
-        ("DROP TABLE everylabel_heads", "a table is missing", 120),
-        (EARLIER.format(100), "its head is behind: that of event 100", 120),
-        ("UPDATE everylabel_heads SET seq = -1", "its head is behind: that of event -1", 120),
+        ("DROP TABLE everylabel_heads", "everylabel_heads", 120),
+        (EARLIER.format(100), "its head is not that of event 120, its last", 120),
+        ("UPDATE everylabel_heads SET seq = -1", "its head is not that of event 120, its last", 120),
     ],
 )
 def test_the_events_before_a_damage_are_copied(
@@ -80,10 +80,6 @@ def test_a_noted_source_that_is_damaged_is_left_out(where: str, tmp_path: Path) 
     "noted",
     [
         *("null", "[]", "[1]", "7", '"text"', "{}", "[null, null]", "[7, [1]]", "[[1], []]", "[" * 10**5),
-        '{"keys": [], "digests": [], "numbered": 1000000000000000000}',
-        '{"keys": 1000000000000000000, "digests": []}',
-        '{"keys": 99999999999, "digests": []}',
-        '{"keys": -1, "digests": []}',
         '{"keys": ["row 1"], "digests": "abc"}',
         '{"keys": ["row 1"], "digests": ["x"], "own_ids": []}',
         '{"keys": ["row 1"], "digests": ["x"], "own_ids": 7}',
@@ -111,7 +107,7 @@ def test_a_head_without_a_number_is_reported(tmp_path: Path) -> None:
     where = str(tmp_path / "labels.sqlite")
     written(where)
     change(where, "UPDATE everylabel_heads SET seq = 'x'")
-    assert any("its head is behind: that of event x" in each for each in examined(where, tmp_path).wrong)
+    assert any("values that cannot be read" in each for each in examined(where, tmp_path).wrong)
     assert read(tmp_path / NEW) == (events(120), KNOWN)
 
 

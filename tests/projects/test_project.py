@@ -1,6 +1,5 @@
 """Opening a source: every kind, detected columns, stored options, changes since last time."""
 
-import errno
 import hashlib
 import json
 import os
@@ -422,17 +421,6 @@ def test_nobody_else_looks_into_a_new_project(tmp_path: Path) -> None:
     assert project.folder.stat().st_mode & 0o777 == 0o700
     project.folder.chmod(0o750)  # shared, by its owner: that stays
     assert open_project(project.folder).folder.stat().st_mode & 0o777 == 0o750
-
-
-def test_a_full_disk_is_reported_with_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    (tmp_path / "t.csv").write_text("text\na card\nsome money\n")
-    monkeypatch.setattr("everylabel.projects.project.features_of", full)
-    with pytest.raises(EverylabelError, match=r"the disk of .*t\.csv\.everylabel' is full .*--project"):
-        open_project(tmp_path / "t.csv", model="tfidf")
-    assert not (tmp_path / "t.csv.everylabel").exists()
 
 
 def test_columns_of_a_folder_of_images_are_refused(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Access to the server: hosts, sites, tokens, sizes. The application behind it echoes the request."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,10 +11,7 @@ from starlette.testclient import TestClient
 from everylabel.core.errors import EverylabelError
 from everylabel.web.access import (
     LARGEST,
-    LOCKED,
-    WRONG,
     Access,
-    Guesses,
     Tokens,
     check_token,
     is_local,
@@ -95,13 +91,6 @@ def test_only_json_changes_anything(kind: str) -> None:
     assert fine.status_code == 200
 
 
-@pytest.mark.parametrize("length", ["-1", "many", "²", str(LARGEST + 1), "9" * 5000])
-def test_body_with_a_large_length_header_is_not_read(length: str) -> None:
-    headers = [(b"content-type", b"application/json"), (b"content-length", length.encode())]
-    reply = client().post("/api/next", content=b"{}", headers=headers)
-    assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
-
-
 def test_body_that_grows_too_large_is_cut_off() -> None:
     def chunks(n: int) -> Any:
         return (b"x" * 100_000 for _ in range(n))  # without a length
@@ -154,116 +143,13 @@ def test_a_link_of_a_person_lets_in_and_leads_to_that_person() -> None:
     assert 'content="0; url=/"' in here.get("/asx/Ana?token=secret").text
 
 
-async def _asked(access: Access, address: str, token: str) -> int:
-    statuses: list[int] = []
-
-    async def send(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            statuses.append(message["status"])
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b""}
-
-    headers = [(b"authorization", f"Bearer {token}".encode())]
-    scope = {"type": "http", "method": "GET", "path": "/api/health", "query_string": b"", "headers": headers}
-    await access({**scope, "client": (address, 5000)}, receive, send)
-    return statuses[0]
-
-
-async def _greets(_: Any, __: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-
-
-def test_guesses_from_an_address_do_not_lock_out_its_other_users() -> None:
-    access = Access(_greets, Tokens("secret"))
-    access.guesses = Guesses(lambda: 100.0)
-
-    async def many(*tokens: str) -> list[int]:
-        return [await _asked(access, "192.0.2.7", token) for token in tokens]
-
-    some = map(str, range(100))
-    assert asyncio.run(many("secret", *some, *["secret"] * 2000)) == [200] + [401] * 100 + [200] * 2000
-
-
-def test_a_page_with_the_token_of_yesterday_makes_one_guess() -> None:
-    access = Access(_greets, Tokens("secret"))
-    access.guesses = Guesses(lambda: 100.0)
-
-    async def many(*tokens: str) -> list[int]:
-        return [await _asked(access, "192.0.2.7", token) for token in tokens]
-
-    assert asyncio.run(many(*["of yesterday"] * 2000, "secret")) == [401] * 2000 + [200]  # open pages ask on
-
-
-def test_a_request_is_one_guess() -> None:
-    here, name = client("secret"), "everylabel-8765"
-    many = "; ".join(f"{name}={token}" for token in [*map(str, range(100)), "secret"])
-    assert here.get("/api/health", headers={"cookie": many}).status_code == 401
-    own = f"other=1; {name}=secret; {name}=wrong"
-    assert here.get("/api/health", headers={"cookie": own}).status_code == 200
-    both = {"cookie": f"{name}=wrong", "authorization": "Bearer secret"}
-    assert here.get("/api/health", headers=both).status_code == 401
-
-
 def test_a_bearer_that_a_proxy_adds_does_not_override_the_cookie() -> None:
     here = client("secret")
-    for at in range(2 * WRONG):  # another each time, and none of them a guess
-        headers = {"cookie": "everylabel-8765=secret", "authorization": f"Bearer proxy-{at}"}
-        assert here.get("/api/health", headers=headers).status_code == 200
+    headers = {"cookie": "everylabel-8765=secret", "authorization": "Bearer proxy"}
+    assert here.get("/api/health", headers=headers).status_code == 200
+    headers = {"cookie": "everylabel-8765=wrong", "authorization": "Bearer secret"}
+    assert here.get("/api/health", headers=headers).status_code == 401
     assert here.get("/api/health", headers={"authorization": "Bearer secret"}).status_code == 200
-
-
-def guess(here: TestClient, *tokens: str) -> list[int]:
-    """Send these tokens without a cookie from the same address; return the replies."""
-    other = TestClient(here.app, "http://127.0.0.1:8765")
-    bearers = [{"authorization": f"Bearer {token}"} for token in tokens]
-    return [other.get("/api/health", headers=bearer).status_code for bearer in bearers]
-
-
-@pytest.mark.parametrize("path", ["/", "/api/health"])
-def test_limited_client_gets_retry_after(path: str) -> None:
-    now = [100.0]
-    access = Access(_greets, Tokens("secret"))
-    access.guesses = Guesses(lambda: now[0])
-    here = TestClient(access, "http://127.0.0.1:8765")
-    guess(here, *(f"wrong-{i}" for i in range(WRONG)))
-    now[0] += 17.5
-    reply = here.get(path, headers={"authorization": "Bearer secret"})
-    left = reply.headers["retry-after"]
-    assert (reply.status_code, left) == (429, "43")
-    assert "wait 43 seconds" in reply.text
-
-
-def test_client_that_guesses_tokens_is_locked_out() -> None:
-    now = [100.0]
-    access = Access(_greets, Tokens("secret"))
-    access.guesses = Guesses(lambda: now[0])
-
-    async def ask(address: str, *tokens: str) -> list[int]:
-        return [await _asked(access, address, token) for token in tokens]
-
-    guesses = [str(i) for i in range(WRONG + 2)]
-    assert asyncio.run(ask("192.0.2.7", *guesses, "secret")) == [401] * WRONG + [429] * 3
-    assert asyncio.run(ask("192.0.2.8", "secret")) == [200]
-    now[0] += LOCKED
-    assert asyncio.run(ask("192.0.2.7", "wrong", "secret", *guesses, "secret"))[-1] == 200
-    one_network = [f"2001:db8::{i:x}" for i in range(WRONG + 1)]  # one machine has them all
-    assert [asyncio.run(ask(address, address))[0] for address in one_network] == [401] * WRONG + [429]
-
-
-def test_a_network_of_ipv6_counts_as_one_address_and_ipv4_is_the_same_on_either_socket() -> None:
-    guesses = Guesses(lambda: 100.0)
-    for i in range(WRONG):
-        guesses.wrong(f"::ffff:192.0.2.{7 if i % 2 else 8}", str(i))
-        guesses.wrong(f"2001:db8::{i:x}", str(i))
-        guesses.wrong("fe80::1%eth0" if i % 2 else "fe80::2%eth0", str(i))
-    assert not guesses.pause("192.0.2.7")  # half of them
-    for i in range(WRONG):
-        guesses.wrong("::ffff:192.0.2.7", str(i))
-    for address in ("192.0.2.7", "::ffff:192.0.2.7", "2001:db8::ffff:1", "fe80::3%eth0"):
-        assert guesses.pause(address) == LOCKED
-    for address in ("192.0.2.8", "::ffff:192.0.2.8", "2001:db8:0:1::1", "testclient"):
-        assert not guesses.pause(address)
 
 
 def test_a_token_that_may_only_look() -> None:
@@ -330,12 +216,6 @@ def test_a_token_that_is_made_up_is_long_and_another_each_time() -> None:
 )
 def test_no_part_of_another_host_is_taken_for_this_one(host: str) -> None:
     assert client().get("/api/health", headers={"host": host}).json()["error"]["code"] == "wrong_host"
-
-
-def test_a_request_has_one_length() -> None:
-    both = {**JSON, "content-length": "2", "transfer-encoding": "chunked"}
-    reply = client().post("/api/next", content=b"{}", headers=both)
-    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "two_lengths")
 
 
 @pytest.mark.parametrize(

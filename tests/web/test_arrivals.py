@@ -25,7 +25,7 @@ from everylabel.log.store import StoreError
 from everylabel.models.embedding.texts import Tfidf
 from everylabel.projects import arrivals
 from everylabel.projects.arrivals import Watched, read_watched, whole_rows
-from everylabel.projects.files import Pieces
+from everylabel.projects.features import Pieces
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import open_log
 from everylabel.projects.options import LabelOptions
@@ -189,9 +189,7 @@ def test_labels_and_test_rows_come_with_rows(inbox: Path) -> None:
         assert made.problem == ""
 
 
-def test_rows_join_without_labels_that_make_too_many_classes(
-    inbox: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_that_make_too_many_classes_are_reported(inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everylabel.labelling.joining.MOST_CLASSES", 3)
     first = "".join(line(i, kind="ab"[i % 2]) for i in range(20))
     inbox.write_text(first)
@@ -199,10 +197,8 @@ def test_rows_join_without_labels_that_make_too_many_classes(
         assert made.look() == 20
         made.service.classes.add("me", "of the page").result()
         inbox.write_text(first + line(20, kind="a") + line(21, kind="c"))
-        assert made.look() == 22
-        state = made.service.state
-        assert (len(state.labels), state.classes) == (21, ["a", "b", "of the page"])
-        assert "1 label of new items left out: classes would be 4; expected 3" in capsys.readouterr().out
+        assert made.look() == 20
+        assert "new items cannot join now: classes would be 4; expected 3" in made.problem
 
 
 def test_an_id_that_comes_twice_is_reported(tmp_path: Path) -> None:

@@ -15,9 +15,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from everylabel.web import downloads
 from everylabel.web.access import answer_errors
-from everylabel.web.downloads import File, Turns, spool
+from everylabel.web.downloads import File
 from everylabel.web.routes import reading as routes
 from everylabel.web.server import server_config
 from tests.web.servers import served
@@ -63,12 +62,12 @@ class Made:
 
 
 @contextlib.contextmanager
-def server(turns: Turns, made: Made) -> Iterator[str]:
-    """Yield the address of a server of large files."""
+def server(at_once: int, made: Made) -> Iterator[str]:
+    """Yield the address of a server of large files; at_once: the number of files made at a time."""
     app = FastAPI()
     answer_errors(app)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(routes, "Turns", lambda: turns)
+        patch.setattr(routes, "FILES_AT_ONCE", at_once)
         app.include_router(routes.downloads(made, None, made))  # type: ignore[arg-type]
     with served(server_config(app)) as port:
         try:
@@ -97,21 +96,16 @@ def wait_until(true: Callable[[], bool]) -> None:
     pytest.fail("it did not come to pass")
 
 
-def test_two_files_are_made_at_once_and_others_are_asked_to_retry() -> None:
+def test_two_files_are_made_at_once_and_others_wait() -> None:
     made = Made()
     made.open.clear()
-    with ThreadPoolExecutor(2) as threads, server(Turns(2, patience=0.1), made) as address:
-        crowd = [threads.submit(got, address, path) for path in PATHS]
-        assert all(made.began.acquire(timeout=60) for _ in crowd)
-        for path in PATHS:
-            reply = got(address, path)
-            assert (reply.status_code, reply.json()["error"]["code"]) == (429, "busy")
-            assert reply.headers["retry-after"] == "10"
-            told = "2 files are being made, the most that are made at once; try again in 10 seconds"
-            assert reply.json()["error"]["message"] == told
+    with ThreadPoolExecutor(4) as threads, server(2, made) as address:
+        crowd = [threads.submit(got, address, path) for path in PATHS * 2]
+        assert all(made.began.acquire(timeout=60) for _ in range(2))
+        assert not made.began.acquire(timeout=0.2)
         assert made.files == 2
         made.open.set()
-        assert [len(each.result().content) for each in crowd] == [WHOLE] * 2
+        assert [len(each.result().content) for each in crowd] == [WHOLE] * 4
         headers = crowd[0].result().headers
         assert headers["content-length"] == str(WHOLE)
         assert headers["content-type"].startswith("text/csv")
@@ -120,7 +114,7 @@ def test_two_files_are_made_at_once_and_others_are_asked_to_retry() -> None:
 
 def test_stalled_download_holds_neither_a_slot_nor_the_project() -> None:
     made = Made()
-    with server(Turns(1, patience=60), made) as address:
+    with server(1, made) as address:
         idle = [asking(address, path) for path in PATHS]
         for path in PATHS:
             assert len(got(address, path).content) == WHOLE
@@ -131,7 +125,7 @@ def test_stalled_download_holds_neither_a_slot_nor_the_project() -> None:
 
 def test_a_file_that_cannot_be_made_gives_its_turn_to_others() -> None:
     made = Made()
-    with server(Turns(1, patience=60), made) as address:
+    with server(1, made) as address:
         whole, made.export = made.export, None  # type: ignore[assignment, method-assign]
         assert got(address).status_code == 500
         made.export = whole  # type: ignore[method-assign]
@@ -143,19 +137,15 @@ def full() -> Any:
     return Path("/dev/full").open("r+b")
 
 
-@pytest.mark.parametrize("how", ["no folder", "full"])
 def test_a_full_disk_is_reported_and_small_files_are_sent(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Made()
     blocks = made.pieces
-    if how == "no folder":
-        made.folder = str(tmp_path / "gone")
-    elif not Path("/dev/full").exists():
+    if not Path("/dev/full").exists():
         pytest.skip("a device that is always full is needed")
-    else:
-        monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full())
-    with server(Turns(1, patience=60), made) as address:
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full())
+    with server(1, made) as address:
         reply = got(address)
         assert (reply.status_code, reply.json()["error"]["code"]) == (507, "no_room")
         assert "make some there, and try again; all answers are kept" in reply.json()["error"]["message"]
@@ -166,18 +156,12 @@ def test_a_full_disk_is_reported_and_small_files_are_sent(
         assert len(got(address).content) == WHOLE
 
 
-def test_a_large_file_lies_in_the_folder_and_has_no_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(downloads, "IN_MEMORY", 10)
-    pieces = [b"12345", b"67890", b"", b"abc"]
-    with spool(iter(pieces), str(tmp_path)) as file:
-        assert file.tell() == 13
-        file.seek(0)
-        assert file.read() == b"".join(pieces)
+def test_a_large_file_lies_in_the_folder_and_has_no_name(tmp_path: Path) -> None:
+    made = Made()
+    made.folder = str(tmp_path)
+    with server(1, made) as address, asking(address, PATHS[0]) as idle:
+        assert idle.recv(10)  # it is sent, so it is complete
         assert not list(tmp_path.iterdir())
-    with spool(iter(pieces[:3]), str(tmp_path / "gone")) as file:  # fits into memory
-        assert file.tell() == 10
 
 
 def test_trouble_with_the_source_is_not_taken_for_a_full_disk() -> None:
@@ -185,5 +169,7 @@ def test_trouble_with_the_source_is_not_taken_for_a_full_disk() -> None:
         yield b"a"
         raise FileNotFoundError("the source is gone")
 
-    with pytest.raises(FileNotFoundError):
-        spool(broken(), None)
+    made = Made()
+    made.pieces = broken
+    with server(1, made) as address:
+        assert got(address).status_code == 500

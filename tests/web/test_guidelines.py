@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.web.item_view import Guidelines, read_guidelines, rendered
+from everylabel.web.item_view import keep_guidelines, read_guidelines, rendered
 
 
 def test_page_has_what_a_labeller_needs() -> None:
@@ -41,24 +41,24 @@ def test_nothing_runs_and_nothing_is_fetched(harm: str) -> None:
 
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(EverylabelError, match=r"--guidelines .*gone\.md.* cannot be read"):
-        read_guidelines(tmp_path / "gone.md")
+        read_guidelines(tmp_path, tmp_path / "gone.md")
     (tmp_path / "odd.md").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(EverylabelError, match="expected a Markdown file in UTF-8"):
-        read_guidelines(tmp_path / "odd.md")
+        read_guidelines(tmp_path, tmp_path / "odd.md")
 
 
 def test_a_project_shows_them_again(tmp_path: Path) -> None:
     folder, guide = tmp_path / "p", tmp_path / "guide.md"
     folder.mkdir()
     guide.write_text("*late* is not lost")
-    assert Guidelines(folder).html() == ""
-    now = Guidelines(folder, guide)
-    assert "<em>late</em>" in now.html()
-    assert Guidelines(folder).html() == ""  # not before all is checked
-    now.keep()
+    assert read_guidelines(folder) == ""
+    now = read_guidelines(folder, guide)
+    assert now == "*late* is not lost"
+    assert read_guidelines(folder) == ""  # not before all is checked
+    keep_guidelines(folder, now)
     guide.unlink()
-    assert "<em>late</em>" in Guidelines(folder).html()
-    none = Guidelines(folder, Path("none"))
-    assert none.html() == ""
-    none.keep()
-    assert Guidelines(folder).html() == ""
+    assert read_guidelines(folder) == "*late* is not lost"
+    none = read_guidelines(folder, Path("none"))
+    assert none == ""
+    keep_guidelines(folder, none)
+    assert read_guidelines(folder) == ""

@@ -1,9 +1,7 @@
 """The map of the pool: within the square, repeatable, by principal components."""
 
 import numpy as np
-import pytest
 
-from everylabel.core.errors import EverylabelError
 from everylabel.web.downloads import layout
 
 
@@ -19,8 +17,6 @@ def test_layout_lies_within_the_square_and_is_repeatable() -> None:
         assert abs(np.corrcoef(points[:, axis], features[:, axis])[0, 1]) > 0.95
     for flat in (np.ones((7, 3)), np.ones((1, 1)), np.eye(2)):
         assert np.isfinite(layout(flat, np.random.default_rng(0))[0]).all()
-    with pytest.raises(EverylabelError, match="method is 'tsne'"):
-        layout(features, np.random.default_rng(0), "tsne")
 
 
 def test_layout_is_that_of_principal_components() -> None:

@@ -36,10 +36,20 @@ def page() -> str:
         "All requests of the labelling server, as in its `/openapi.json`. [Talk to the "
         "server](../how-to/http-api.md) shows the usual tasks, and explains keys, tokens and errors.",
     ]
-    for path, methods in sorted(api["paths"].items()):
-        for method in METHODS:
-            if method in methods:
-                parts += _request(f"{method.upper()} {path}", methods[method], api)
+    operations = [
+        (f"{method.upper()} {path}", methods[method])
+        for path, methods in sorted(api["paths"].items())
+        for method in METHODS
+        if method in methods
+    ]
+    errors = [
+        f"`{code}` {_flat(reply['description'])}"
+        for code, reply in operations[0][1]["responses"].items()
+        if code != "200"
+    ]
+    parts.append(f"A request that is not met gets one of these replies: {'; '.join(errors)}.")
+    for name, what in operations:
+        parts += _request(name, what, api)
     return "\n\n".join(parts) + "\n"
 
 
@@ -61,11 +71,6 @@ def _request(name: str, what: dict[str, Any], api: dict[str, Any]) -> list[str]:
             note = " ".join(filter(None, ["needed" if must else _default(schema), _flat(about)]))
             lines.append(f"| `{key}` | {place} | {_kind(schema, api)} | {note} |")
         parts.append("\n".join(lines))
-    replies = [
-        f"`{code}`" + ("" if code == "200" else f" {_flat(reply.get('description', ''))}")
-        for code, reply in what["responses"].items()
-    ]
-    parts.append("Replies: " + "; ".join(reply.strip() for reply in replies) + ".")
     return [part for part in parts if part]
 
 

@@ -1,4 +1,4 @@
-"""The command line. `app` is imported on first use, so that Ctrl-C ends a command at once until then."""
+"""The command line. `app` is imported on first use, so that `main` can handle Ctrl-C until then."""
 
 from typing import Any
 

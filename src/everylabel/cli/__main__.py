@@ -1,14 +1,16 @@
 """`everylabel`, and `python -m everylabel.cli`."""
 
-from everylabel.cli import interrupts
+import sys
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C works while the command is still being imported."""
-    interrupts.end_at_once()
-    from everylabel.cli.commands import app
+    """Run the command line; Ctrl-C ends it quietly, also while the command is still being imported."""
+    try:
+        from everylabel.cli.commands import app
 
-    app()
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)  # the shells' exit code for Ctrl-C
 
 
 if __name__ == "__main__":

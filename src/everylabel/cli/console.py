@@ -1,8 +1,6 @@
 """Output of the commands: one-line errors and notes, and progress bars."""
 
 import shlex
-import signal
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,11 +12,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from typer.core import TyperGroup
 
-from everylabel.cli import interrupts
-
 if TYPE_CHECKING:
     from everylabel.projects.project import Project
 
+INTERRUPTED = 130  # exit code, the shells' for Ctrl-C
 WRONG = 2  # exit code, the same as for wrong usage
 TOKENS = ("--token", "--look-token")
 
@@ -30,18 +27,13 @@ class Commands(TyperGroup):
         from everylabel.core.errors import EverylabelError
 
         try:
-            with interrupts.unwinding():
-                return super().invoke(ctx)
+            return super().invoke(ctx)
         except BrokenPipeError:  # the reader of our output has gone
             raise
         except KeyboardInterrupt as error:
-            raise typer.Exit(interrupts.CODE) from error
-        except Exception as error:
-            if interrupts.swallowed():  # a library turned Ctrl-C into this error
-                raise typer.Exit(interrupts.CODE) from error
-            if not isinstance(error, EverylabelError | OSError):
-                raise
-            _line("[red]error:[/red]", _whole(error))
+            raise typer.Exit(INTERRUPTED) from error
+        except (EverylabelError, OSError) as error:
+            _line("[red]error:[/red]", str(error))
             raise typer.Exit(WRONG) from error
 
 
@@ -50,22 +42,9 @@ def note(text: str) -> None:
     _line("[yellow]note:[/yellow]", text)
 
 
-def print_ready(address: str) -> bool:
-    """Print that the server is up; or stop it, and return False, if a library has swallowed Ctrl-C."""
-    if interrupts.swallowed():
-        signal.raise_signal(signal.SIGINT)
-        return False
+def print_ready(address: str) -> None:
+    """Print that the server is up."""
     print(f"everylabel is ready: {address}", flush=True)
-    return True
-
-
-def _whole(error: Exception) -> str:
-    """Return an error's text; a command that it suggests gets all options of the current call."""
-    from everylabel.data.source_diff import ChangedSource
-
-    if not isinstance(error, ChangedSource) or sys.argv[1:2] != ["label"]:
-        return str(error)
-    return str(error).replace(error.command, command("label", "--accept-changes", *sys.argv[2:]))
 
 
 def command(*given: str) -> str:
@@ -124,22 +103,9 @@ def opened(source: str, **options: Any) -> "Project":
 
         options["reader"] = in_files()
 
-    embedded = [0, 0]
     warnings.filterwarnings("ignore", ".*times as large as most", EverylabelWarning)  # a note names the rows
-
     with embedding_bar() as progress:
-
-        def show(done: int, total: int) -> None:
-            embedded[:] = done, total
-            progress(done, total)
-
-        try:
-            project = open_project(source, progress=show, **options)
-        except KeyboardInterrupt:
-            if embedded[0]:
-                done, total = embedded
-                note(f"{done:,} of {total:,} items are embedded and stored; start again to continue")
-            raise
+        project = open_project(source, progress=progress, **options)
     for text in project.notes:
         note(text)
     return project

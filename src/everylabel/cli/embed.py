@@ -1,7 +1,6 @@
 """`everylabel embed`."""
 
 import os
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
 
 from everylabel.cli import options
-from everylabel.cli.console import note, progress_bar
+from everylabel.cli.console import embedding_bar, note
 
 if TYPE_CHECKING:
     from everylabel.data.items import Options
@@ -92,14 +90,13 @@ def _into_file(
     from everylabel.models.embedding.embed import check_out
 
     check_out(out)
-    with _with_notes() as console:
+    with _noted_warnings(), embedding_bar() as show:
         items = read_rows(source, reading, whole=whole)
         for text in items.notes:
             note(text)
-        with _rated(console, len(items)) as show:
-            features = run(items, model, out=out, progress=show, **how)
+        features = run(items, model, out=out, progress=lambda done: show(done, len(items)), **how)
     n, d = features.shape
-    _done(console, f"{n:,} rows of {d} features in {out}", show)
+    _done(f"{n:,} rows of {d} features in {out}")
 
 
 def _into_shards(
@@ -107,7 +104,7 @@ def _into_shards(
 ) -> None:
     from everylabel.scale.embedding import embed_shards
 
-    with _with_notes() as console, _rated(console) as show:
+    with _noted_warnings(), embedding_bar() as show:
         made = embed_shards(source, out, model, options=reading, ray=ray, progress=show, note=note, **how)
     if reading.text_column is None and reading.image_column is None:
         note(f"column {made.column!r} is embedded (--text-column chooses another)")
@@ -115,49 +112,19 @@ def _into_shards(
         note(f"{made.kept:,} rows were there already")
     if made.broken:
         note(f"{made.broken:,} images cannot be read and are rows of NaN")
-    _done(
-        console,
-        f"{made.shards.rows:,} rows of {made.width} features in {len(made.shards.parts):,} shards in {out}",
-        show,
-    )
-
-
-class _Shown:
-    """A progress bar that measures its rate."""
-
-    def __init__(self, bar: Progress, total: int | None) -> None:
-        self.bar, self.task = bar, bar.add_task("embedding", total=total)
-        self.times: list[tuple[float, int]] = []
-
-    def __call__(self, done: int, total: int | None = None) -> None:
-        self.times.append((time.perf_counter(), done))
-        if total is not None:
-            self.bar.update(self.task, total=total)
-        self.bar.update(self.task, completed=done, description=f"embedding, {self.rate:,.0f} rows a second")
-
-    @property
-    def rate(self) -> float:
-        """Return rows per second since the start."""
-        (began, there), (now, done) = self.times[0], self.times[-1]
-        return (done - there) / max(now - began, 1e-9)
+    _done(f"{made.shards.rows:,} rows of {made.width} features in {len(made.shards.parts):,} shards in {out}")
 
 
 @contextmanager
-def _rated(console: Console, total: int | None = None) -> Iterator[_Shown]:
-    with progress_bar(console) as bar:
-        yield _Shown(bar, total)
-
-
-@contextmanager
-def _with_notes() -> Iterator[Console]:
-    """Yield a console to print to; warnings are printed as notes at the end."""
+def _noted_warnings() -> Iterator[None]:
+    """Print warnings as notes at the end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        yield Console(stderr=True)
+        yield
     for warning in caught:
         if issubclass(warning.category, UserWarning):
             note(str(warning.message))
 
 
-def _done(console: Console, text: str, shown: _Shown) -> None:
-    console.print(f"{escape(text)}, {shown.rate:,.0f} rows a second", highlight=False, soft_wrap=True)
+def _done(text: str) -> None:
+    Console(stderr=True).print(escape(text), highlight=False, soft_wrap=True)

@@ -67,7 +67,7 @@ def export(
     beside = column_list(columns)
     check = check_labelled(store, needed=True)
     needs_model = what not in ("labels", "answers")
-    how = {"keep": False, "private": True, "needed": False, "embed": needs_model}
+    how = {"keep": False, "reading": True, "embed": needs_model}
     project = opened(source, folder=folder, show=show, check=check, **how)
     if Path(project.source).is_absolute() and not Path(project.source).exists():
         note(f"source {project.source!r} is not there any more: its rows have ids, and no other columns")

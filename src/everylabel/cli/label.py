@@ -195,11 +195,16 @@ def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
                 f"--ray is for shards, and {source!r} is none; expected a folder that everylabel embed wrote"
             )
         return {}
-    refused = {"--watch": given.watch, "--import": given.import_file, "--suggestions": given.suggestions}
+    refused = {"--watch": given.watch, "--suggestions": given.suggestions}
     refused |= {"--suggestion-column": given.suggestion_column, "--review": given.review}
-    refused |= {"--network on": given.network == "on"}
     for name in (name for name, value in refused.items() if value):
         raise EverylabelError(f"{name} is not offered for a folder of shards; expected no such option")
+    if given.network == "on":
+        raise EverylabelError(
+            "--network on is not offered for a folder of shards; expected no such option. To fine-tune, "
+            "label a sample and embed all items by its encoder: everylabel export SAMPLE --what model "
+            "-o tuned, then everylabel embed ALL -o shards/ --model tuned"
+        )
     from everylabel.scale.project import in_memory, on_ray
 
     return {"reader": in_memory() if given.ray is None else on_ray(given.ray, note), "begin": None}
@@ -219,8 +224,7 @@ def _rows_of(project: "Project") -> dict[str, Any]:
 
 
 def _ready(address: str, host: str) -> None:
-    if not print_ready(address):
-        return
+    print_ready(address)
     number = _own_address() if host in ("0.0.0.0", "::", "") else None
     if number is not None:
         name = address.removeprefix("http://").split("/")[0].rpartition(":")[0]

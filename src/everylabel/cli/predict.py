@@ -86,7 +86,7 @@ def predict(
         )
     named: dict[str, Any] = {"model": model, "trust_model_code": trust_model_code, "show": show}
     check = check_labelled(store, needed=True)
-    about = opened(project, keep=False, private=True, needed=False, check=check, **named)
+    about = opened(project, keep=False, reading=True, check=check, **named)
     names = options.is_on(names_prior)
     labels = read_labels(about, store, names, names=class_names_of(about))
     about = with_generation(about, labels.generation)
@@ -104,7 +104,7 @@ def predict(
     if is_shards(about.source):
         from everylabel.scale.predicting import embedder_of
 
-        embedder = embedder_of(about.source, about.trust)
+        embedder = embedder_of(about.source, about.trust_code)
     reading = Options(text_column, image_column, id_column=id_column, encoding=encoding, long_rows=long_rows)
     with embedding_bar() as progress:
         predicted = predict_new(about, labels, new, reading, progress, embedder)

@@ -6,7 +6,7 @@ import sys
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -57,7 +57,7 @@ def reproduce(
     ] = False,
 ) -> None:
     """Run the paper's experiments on the available data. Write one HTML report; repeat to resume."""
-    from everylabel.core.errors import EverylabelError
+    from everylabel.core.errors import EverylabelError, need
 
     console, folder = Console(), str(data or "data")
     if data is not None and not data.is_dir():
@@ -68,26 +68,45 @@ def reproduce(
     if list_them:
         _list(console, folder)
         return
-    run = _Run(experiments or [], dataset or [], reps, jobs, ray, fast, folder, results, report_only)
-    _reproduce(console, run, report, export, mlflow)
+    need("matplotlib", "plot", "the report's plots")  # fail before hours of work, not after
+    from everylabel.experiments.reporting.pages import TRAININGS
+    from everylabel.experiments.reporting.report import check_folder, write_report
+    from everylabel.experiments.reporting.summary import log_to_mlflow, need_mlflow
+    from everylabel.experiments.results import Results
 
-
-class _Run(NamedTuple):
-    """The experiments to run, and how."""
-
-    names: list[str]
-    datasets: list[str]
-    reps: int
-    jobs: int | None
-    ray: str | None
-    fast: bool
-    folder: str
-    results: Path
-    report_only: bool
-
-    @property
-    def training(self) -> str:
-        return "fast" if self.fast else "recipe"
+    named = [*(experiments or []), *(dataset or [])]
+    if report_only and named:
+        raise EverylabelError(f"--report-only shows all that is stored; leave out {', '.join(named)}")
+    if report_only and not results.exists():
+        raise EverylabelError(
+            f"results file {str(results)!r} is not there; run without --report-only, or name one with "
+            "--results"
+        )
+    if not fast and not report_only:
+        need("torch", "torch", "training by the paper's recipe (without it: --fast)")
+    if mlflow:
+        need_mlflow()
+    check_folder(report)
+    if export is not None and (not export.parent.is_dir() or export.resolve() == results.resolve()):
+        what = "is the results file" if export.parent.is_dir() else "would be in a folder that is not there"
+        raise EverylabelError(f"export file {str(export)!r} {what}; name another file with --export")
+    training = "fast" if fast else "recipe"
+    cells = [] if report_only else _cells(experiments or [], dataset or [], reps, training, folder)
+    command = shlex.join(["everylabel", *sys.argv[1:]])
+    stored = Results(results)
+    try:
+        if cells:
+            _run_cells(cells, stored, command, folder, jobs, ray)
+        page = write_report(stored, command, report)
+        if export is not None:
+            stored.export(export)
+            console.print(f"measurements written to {export}")
+        if mlflow:
+            n_logged = sum(log_to_mlflow(stored, training) for training in TRAININGS)
+            console.print(f"{n_logged} runs logged to MLflow")
+    finally:
+        stored.close()
+    console.print(f"report: {page.resolve().as_uri()}")
 
 
 def _list(console: Console, folder: str) -> None:
@@ -103,105 +122,37 @@ def _list(console: Console, folder: str) -> None:
     console.print("datasets:", ", ".join(states))
 
 
-def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, mlflow: bool) -> None:
-    """Run the missing cells, then write the report and the requested exports."""
-    from everylabel.core.errors import EverylabelError, need
-
-    need("matplotlib", "plot", "the report's plots")  # fail before hours of work, not after
-    from everylabel.experiments.reporting.pages import TRAININGS
-    from everylabel.experiments.reporting.report import check_folder, write_report
-    from everylabel.experiments.reporting.summary import log_to_mlflow, need_mlflow
-    from everylabel.experiments.results import Results
-
-    _check_names(run)
-    if run.report_only and (run.names or run.datasets):
-        named = ", ".join([*run.names, *run.datasets])
-        raise EverylabelError(f"--report-only shows all that is stored; leave out {named}")
-    if run.report_only and not run.results.exists():
-        raise EverylabelError(
-            f"results file {str(run.results)!r} is not there; run without "
-            "--report-only, or name one with --results"
-        )
-    if not run.fast and not run.report_only:
-        need("torch", "torch", "training by the paper's recipe (without it: --fast)")
-    if mlflow:
-        need_mlflow()
-    check_folder(report)
-    if export is not None:
-        _check_export(export, run.results)
-    command = shlex.join(["everylabel", *sys.argv[1:]])
-    cells = [] if run.report_only else _cells(run)
-    stored = Results(run.results)
-    try:
-        if cells:
-            _run_cells(run, cells, stored, command)
-        page = write_report(stored, command, report)
-        if export is not None:
-            stored.export(export)
-            console.print(f"measurements written to {export}")
-        if mlflow:
-            n_logged = sum(log_to_mlflow(stored, training) for training in TRAININGS)
-            console.print(f"{n_logged} runs logged to MLflow")
-    finally:
-        stored.close()
-    console.print(f"report: {page.resolve().as_uri()}")
-
-
-def _check_names(run: _Run) -> None:
-    """Refuse unknown experiments and datasets, also if nothing is run."""
-    from everylabel.core.errors import EverylabelError
-    from everylabel.experiments.data import SETTINGS
-    from everylabel.experiments.reporting.summary import EXPERIMENTS, FIGURES
-
-    for what, given, known in (
-        ("experiment", run.names, [*EXPERIMENTS, *FIGURES]),
-        ("dataset", run.datasets, list(SETTINGS)),
-    ):
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            raise EverylabelError(f"{what} is {unknown[0]!r}; expected one of {', '.join(known)}")
-
-
-def _check_export(export: Path, results: Path) -> None:
-    """Refuse an export file that cannot be written or that is the results file itself."""
-    from everylabel.core.errors import EverylabelError
-
-    if not export.parent.is_dir():
-        raise EverylabelError(
-            f"export file {str(export)!r} would be in a folder that is not there; make it, or name another "
-            "file with --export"
-        )
-    if export.is_dir() or export.resolve() == results.resolve():
-        what = "is a folder" if export.is_dir() else "is the results file"
-        raise EverylabelError(f"export file {str(export)!r} {what}; name another file with --export")
-
-
-def _cells(run: _Run) -> "list[Cell]":
+def _cells(names: list[str], datasets: list[str], reps: int, training: str, folder: str) -> "list[Cell]":
+    """Return the cells of the named experiments and datasets; refuse unknown names."""
+    from everylabel.core.checks import check_choice
     from everylabel.core.errors import EverylabelError
     from everylabel.experiments.data import available, load
     from everylabel.experiments.engine import cells_of
     from everylabel.experiments.reporting.summary import EXPERIMENTS, FIGURES
 
-    names = [FIGURES.get(name, name) for name in run.names] or list(EXPERIMENTS)
-    chosen = [load(name, run.folder) for name in run.datasets or available(run.folder)]
-    cells = cells_of([EXPERIMENTS[name] for name in names], chosen, run.reps, run.training)
+    for name in names:
+        check_choice(name, "experiment", [*EXPERIMENTS, *FIGURES])
+    chosen = [load(name, folder) for name in datasets or available(folder)]
+    wanted = [EXPERIMENTS[FIGURES.get(name, name)] for name in names or EXPERIMENTS]
+    cells = cells_of(wanted, chosen, reps, training)
     if not cells:
         raise EverylabelError(
-            f"{', '.join(run.names)} on {', '.join(data.name for data in chosen)}: nothing to run; expected "
+            f"{', '.join(names)} on {', '.join(data.name for data in chosen)}: nothing to run; expected "
             "network experiments on items (fashion-mnist, texts), the others on features"
         )
     return cells
 
 
-def _run_cells(run: _Run, cells: "list[Cell]", stored: "Results", command: str) -> None:
+def _run_cells(
+    cells: "list[Cell]", stored: "Results", command: str, folder: str, jobs: int | None, ray: str | None
+) -> None:
     from functools import partial
 
     from everylabel.experiments.data import load
     from everylabel.experiments.reporting.summary import EXPERIMENTS
 
-    folder = run.folder if run.ray is None else str(Path(run.folder).absolute())
-    loader = partial(load, folder=folder)
-    run_with_bar(cells, EXPERIMENTS.values(), loader, stored, command, run.jobs, run.ray)
+    loader = partial(load, folder=folder if ray is None else str(Path(folder).absolute()))
+    run_with_bar(cells, EXPERIMENTS.values(), loader, stored, command, jobs, ray)
 
 
 def run_with_bar(

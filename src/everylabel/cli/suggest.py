@@ -145,10 +145,9 @@ def _read(
     from everylabel.core.errors import EverylabelError
     from everylabel.data.read import read
     from everylabel.log.store import NoLog, Store
-    from everylabel.projects.files import remembered
     from everylabel.projects.labelled import STORE, check_labelled, log_name
     from everylabel.projects.log import read_events
-    from everylabel.projects.project import Opening, located
+    from everylabel.projects.project import Opening, located, remembered
 
     place, about = located(source, folder, reading)
     items = read(about.source, about.options)

@@ -10,7 +10,8 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -133,17 +134,9 @@ def class_list(given: str | None, encoding: str | None = None) -> ClassList:
     """Return the classes from a comma-separated list or a CSV file."""
     if given is None:
         return ClassList(None, {}, {})
-    try:
-        if given.lower().endswith(".csv"):
-            rows = _rows(given, encoding)
-        else:
-            rows = [_Row(name) for name in _parted(given)]
-    except csv.Error as error:
-        raise EverylabelError(
-            f"--classes {given!r} cannot be read ({error}); expected comma-separated names, those that hold "
-            "a comma in double quotes"
-        ) from error
-    rows = [row for row in rows if row.name]
+    with _naming("--classes", given):
+        rows = _rows(given, encoding) if given.lower().endswith(".csv") else map(_Row, _parted(given))
+        rows = [row for row in rows if row.name]
     for what, values in (("names", [row.name for row in rows]), ("has key", [row.key for row in rows])):
         twice = sorted({value for value in values if value and values.count(value) > 1})
         if twice:
@@ -164,11 +157,18 @@ def column_list(given: str | None) -> list[str] | None:
     """Return comma-separated column names as a list; [] for "none", None for all columns."""
     if given is None or given == "none":
         return None if given is None else []
-    try:
+    with _naming("--columns", given):
         return [name for name in _parted(given) if name]
+
+
+@contextmanager
+def _naming(option: str, given: str) -> Iterator[None]:
+    """Name the option in errors of its value."""
+    try:
+        yield
     except csv.Error as error:
         raise EverylabelError(
-            f"--columns {given!r} cannot be read ({error}); expected comma-separated names, those that hold "
+            f"{option} {given!r} cannot be read ({error}); expected comma-separated names, those that hold "
             "a comma in double quotes"
         ) from error
 

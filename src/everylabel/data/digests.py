@@ -5,7 +5,6 @@ dataset's arrays, which never change, have a single hash over shape, type and so
 """
 
 import hashlib
-import os
 import stat
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 
 SAMPLED = 64  # rows of features in a single hash of all
-LARGEST_HASHED = 2**26  # bytes of a file; a larger file is identified by path, time and size
 AT_A_TIME = 16_384  # rows hashed together
 SIZE, DIGITS = 16, frozenset("0123456789abcdef")  # length and characters of a hash as text
 
@@ -91,35 +89,23 @@ def content_digest(content: Any) -> str:
         return _hash(f"{content.shape} {content.dtype.str}".encode() + content.tobytes())
     try:
         about = Path(content).stat()
-        if not _is_plain(about):
-            return UNREADABLE
-        return _file_digest(Path(content), about.st_mtime_ns, about.st_size)
+        return _file_digest(Path(content), about.st_mtime_ns)
     except (OSError, TypeError, ValueError):
         return UNREADABLE
 
 
 @lru_cache(maxsize=100_000)
-def _file_digest(path: Path, changed: int, size: int) -> str:
-    with open(path, "rb", opener=_without_waiting) as file:
-        if not _is_plain(os.fstat(file.fileno())):  # replaced since the check
-            return UNREADABLE
-        if size > LARGEST_HASHED:
-            return _hash(f"{path} {changed} {size}".encode())
+def _file_digest(path: Path, changed: int) -> str:
+    if not is_plain_file(path):
+        return UNREADABLE
+    with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
 
 
 def is_plain_file(path: Path) -> bool:
     """Return whether a path is a regular, non-empty file; reading a pipe or a file of /proc may never end."""
-    return _is_plain(path.stat())
-
-
-def _is_plain(about: os.stat_result) -> bool:
+    about = path.stat()
     return stat.S_ISREG(about.st_mode) and about.st_size > 0
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file without blocking, even if it is a pipe without a writer."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _hash(data: bytes) -> str:

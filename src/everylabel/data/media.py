@@ -1,6 +1,5 @@
 """Images of any kind (paths, PIL images, pixels, bytes): detecting, opening, comparing and showing them."""
 
-import hashlib
 import io
 import warnings
 from contextlib import suppress
@@ -29,13 +28,13 @@ def is_image(item: Any) -> bool:
     )
 
 
-def are_paths(items: list[Any]) -> bool:
+def are_paths(items: list[Any], base: Path = Path()) -> bool:
     """Return whether strings are image paths: all have an image suffix, and one of the first files exists."""
     endings = tuple(SUFFIXES)
     if not items or not all(isinstance(item, str) and item.lower().endswith(endings) for item in items):
         return False
     try:
-        return any(Path(item).is_file() for item in items[:FILES_TRIED])
+        return any((base / item).is_file() for item in items[:FILES_TRIED])
     except (OSError, ValueError):  # a name too long for a file
         return False
 
@@ -124,17 +123,16 @@ with suppress(ImportError):  # HEIF photos of phones, if the library is installe
 Picture = tuple[bytes, str]  # the bytes and their media type
 
 LONGEST_SIDE = 1600  # pixels; a larger picture is scaled down
-LARGEST_FILE = 200 * 2**20  # bytes
-MOST_PIXELS = 100_000_000  # of pictures that must be fully decoded: about 400 MB of memory
-KEPT = 64  # cache size: converted pictures
 SMALL_SIDE = 64  # pixels; smaller pictures are drawn with hard edges
-_STARTS = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"BM", "image/bmp"),
-)
+# formats that every browser shows; MPO is a JPEG with further pictures
+_MEDIA = {
+    "PNG": "image/png",
+    "JPEG": "image/jpeg",
+    "MPO": "image/jpeg",
+    "GIF": "image/gif",
+    "BMP": "image/bmp",
+    "WEBP": "image/webp",
+}
 
 
 def read_picture(path: Path) -> Picture:
@@ -145,10 +143,6 @@ def read_picture(path: Path) -> Picture:
         if not is_plain_file(path):
             raise EverylabelError(
                 f"image {str(path)!r} is empty, or no plain file; replace it, or skip this one"
-            )
-        if path.stat().st_size > LARGEST_FILE:
-            raise EverylabelError(
-                f"image {str(path)!r} is larger than {LARGEST_FILE >> 20} MB; make it smaller"
             )
         data = path.read_bytes()
     except OSError as error:
@@ -175,7 +169,7 @@ def shown(data: bytes, name: str) -> Picture:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about large images and odd metadata
-            return _kept(data)
+            return _converted(data)
     except Exception as error:  # Pillow raises many kinds of errors for a broken file
         raise EverylabelError(
             f"image {name!r} is damaged or no image ({type(error).__name__}: {error}); replace the file, "
@@ -183,34 +177,12 @@ def shown(data: bytes, name: str) -> Picture:
         ) from error
 
 
-def media_type(data: bytes) -> str | None:
-    """Return the media type by the first bytes, if every browser can show it; else None."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((media for start, media in _STARTS if data.startswith(start)), None)
-
-
-_made: dict[bytes, Picture] = {}  # by a hash of the file, the most recently shown last
-
-
-def _kept(data: bytes) -> Picture:
-    """Return a picture for a browser; conversions are cached, since everybody is shown the same pictures."""
-    key = hashlib.blake2b(data, digest_size=16).digest()
-    found = _made.pop(key, None) or _converted(data, media_type(data))
-    if found[0] is not data:
-        _made[key] = found
-        for oldest in list(_made)[:-KEPT]:
-            _made.pop(oldest, None)
-    return found
-
-
-def _converted(data: bytes, media: str | None) -> Picture:
+def _converted(data: bytes) -> Picture:
     """Return the image unchanged if it is small and of a known type, else a smaller JPEG or a PNG."""
     with opened_image(data) as image:
+        media = _MEDIA.get(image.format)
         if media is not None and max(image.size) <= LONGEST_SIDE:
             return data, media
-        if media != "image/jpeg" and image.width * image.height > MOST_PIXELS:
-            raise ValueError(f"{image.width} x {image.height} are more than {MOST_PIXELS:,} pixels")
         image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # a JPEG need not be decoded in full
         smaller = ImageOps.exif_transpose(image)
         if smaller.mode not in ("RGB", "RGBA", "L"):

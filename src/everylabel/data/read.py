@@ -21,13 +21,13 @@ from everylabel.data.digests import features_digest, image_digests, text_digests
 from everylabel.data.display import Display, Pictures, Rows, Texts
 from everylabel.data.items import Items, Options
 from everylabel.data.media import open_image
-from everylabel.data.readers import arrays, table
+from everylabel.data.readers import arrays, rows, table
 from everylabel.data.readers.folder import FOLDER_LABELS, read_folder
 from everylabel.data.readers.memory import class_names, frame_of, read_memory
 from everylabel.data.readers.rows import Column, check_columns
 from everylabel.data.readers.table import find_column
 
-TABLES, ARRAYS = table.SUFFIXES, arrays.SUFFIXES
+TABLES, ARRAYS = rows.SUFFIXES, arrays.SUFFIXES
 
 
 def read(source: Any, options: Options, *, plain: bool = False) -> Items:
@@ -221,33 +221,20 @@ def _training_split(name: str, model: str | None) -> Items:
     """Return the training items; for texts stored as features, `model` defaults to the one that made them."""
     data = read_dataset(name, download=False)
     split = data.train
-    content = split.items if split.items is not None else _official(name, split.labels)
     ids = [str(i) for i in range(len(split))]
     unknown = model is not None or data.model is None or data.kind != "text" or split.features is None
     return Items(
-        split.features if content is None else content,
-        "features" if content is None else data.kind,
+        split.features if split.items is None else split.items,
+        "features" if split.items is None else data.kind,
         ids,
         no_labels(len(split)),
         data.classes,
         features=split.features,
-        display=_display(data.kind, content, ids),
-        digests=_digests(split.features if split.features is not None else content, ids, data.kind),
+        display=_display(data.kind, split.items, ids),
+        digests=_digests(split.features if split.features is not None else split.items, ids, data.kind),
         truth=split.labels,
         chosen={} if unknown else {"model": str(data.model)},
     )
-
-
-def _official(name: str, labels: np.ndarray) -> Any:
-    """Return the items of a dataset whose features are in a file, if its official files exist; else None."""
-    place = Path(os.environ.get("EVERYLABEL_DATA", "")) / "official" / name
-    if not place.is_dir():
-        return None
-    try:
-        split = read_dataset(name, place, download=False).train
-    except EverylabelError:
-        return None
-    return split.items if np.array_equal(split.labels, labels) else None
 
 
 def _display(kind: str, content: Any, ids: Sequence[str]) -> Display:

@@ -5,7 +5,6 @@ Rows with equal content are distinguished by their order. A row with different c
 do rows that replace the same number of others: their labels may not fit any more.
 """
 
-import shlex
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -91,14 +90,6 @@ class Known(NamedTuple):
 Found = list[int | None]  # for each new row, the position of the matching old row
 
 
-class ChangedSource(EverylabelError):
-    """Raised if a source differs from what was labelled; the message names a command to continue anyway."""
-
-    def __init__(self, text: str, command: str = "") -> None:
-        super().__init__(text)
-        self.command = command
-
-
 @dataclass(frozen=True)
 class Change:
     """The names of new, missing and changed rows since last time.
@@ -145,7 +136,7 @@ class Change:
     def check(
         self, source: str, accept: bool = False, cause: str = "", unlabelled: bool = False
     ) -> str | None:
-        """Return a note on the changes, None without any; raise ChangedSource if labels may not fit any more.
+        """Return a note on the changes, None without any; raise an error if labels may not fit any more.
 
         cause : the option that differs from last time, if known
         unlabelled : there are no answers yet, so no label can be wrong
@@ -156,14 +147,13 @@ class Change:
             return f"{source} is read again, since nothing is labelled yet ({self})"
         if self.only_appended or accept:
             return f"{source} has changed since last time ({self})"
-        command = f"everylabel label {shlex.quote(source)} --accept-changes"
         if self.others:
             text = (
                 f"{_other_rows(self.others, self.others)}. If each row is still of the same item (the shards "
                 "were embedded again, or an earlier version of everylabel recognised them by less), continue "
-                f"with {command}: labels stay with their row numbers"
+                "labelling with --accept-changes: labels stay with their row numbers"
             )
-            raise ChangedSource(text, command)
+            raise EverylabelError(text)
         advice = "Put the old file back; or"
         if cause:
             advice = f"Last time {cause}: leave that as it was; or"
@@ -175,8 +165,10 @@ class Change:
         if self.changed:
             then.append("labels of changed rows do not count, and the page asks for them again")
             then.append("--confirm-labels instead keeps these labels valid")
-        text = f"source {source!r} has changed since it was labelled ({self}). {advice} continue with"
-        raise ChangedSource(f"{text} {command}: {'; '.join(then)}", command)
+        raise EverylabelError(
+            f"source {source!r} has changed since it was labelled ({self}). {advice} continue labelling with "
+            f"--accept-changes: {'; '.join(then)}"
+        )
 
 
 def match_rows(old: Sequence[str], new: Sequence[str]) -> Found:

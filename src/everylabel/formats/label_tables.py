@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -56,7 +56,12 @@ class Imported:
 
 
 class Matcher:
-    """Finds the items of an entry of a file: by id, by text, by the image's name."""
+    """Finds the items of an entry of a file: by id, by text, by the image's name.
+
+    wanted : ids, rows and texts of all entries: only their items are kept in memory; None: any
+    """
+
+    wanted: Collection[str] | None = None
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -87,25 +92,32 @@ class Matcher:
         If the file's column of ids is another column of the source, by its unique values.
         """
         project = self.project
+        names: Iterable[str]
         if id_column in project.columns and id_column != project.id_column:
-            names = [text_of(value).strip() for value in project.columns[id_column or ""]]
+            names = (text_of(value).strip() for value in project.columns[id_column or ""])
         else:
-            names = [project.known_as(i) for i in range(len(project.ids))]
-        there = Counter(names)
-        return {name: key for name, key in zip(names, project.ids, strict=True) if there[name] == 1}
+            names = (project.known_as(i) for i in range(len(project.ids)))
+        found = [(name, key) for name, key in zip(names, project.ids, strict=True) if self._is_wanted(name)]
+        there = Counter(name for name, _ in found)
+        return {name: key for name, key in found if there[name] == 1}
 
     @cached_property
     def _rows(self) -> dict[str, tuple[str]]:
         rows = ((self.project.row(i), key) for i, key in enumerate(self.project.ids))
-        return {str(row): (key,) for row, key in rows if row is not None}
+        return {str(row): (key,) for row, key in rows if row is not None and self._is_wanted(str(row))}
 
     @cached_property
     def _texts(self) -> dict[str, list[str]]:
         by_key: dict[str, list[str]] = {}
         if self.project.kind == "text":
             for i, name in enumerate(self.project.ids):
-                by_key.setdefault(str(self.project.display.item(i)["text"]).strip(), []).append(name)
+                text = str(self.project.display.item(i)["text"]).strip()
+                if self._is_wanted(text):
+                    by_key.setdefault(text, []).append(name)
         return by_key
+
+    def _is_wanted(self, name: str) -> bool:
+        return self.wanted is None or name in self.wanted
 
     @cached_property
     def _files(self) -> dict[str, list[str]]:
@@ -199,7 +211,11 @@ def row_labels(
     separator : labels are lists of classes, with this between two
     """
     plain = unguarded if guarded else str
-    imported = Imported()
+    imported, rows = Imported(), list(rows)
+    named = (columns.id, columns.row, *columns.texts)
+    cells = {_cell(row, name) for row in rows for name in named}
+    both = cells | {plain(cell) for cell in cells}
+    matcher.wanted = both | {cell.strip() for cell in both}
     for number, row in enumerate(rows, 1):
         label = plain(_cell(row, columns.label).strip())
         if separator is not None:

@@ -33,7 +33,6 @@ from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.classifier_files import load_classifier, save_classifier
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.features import made_by
-from everylabel.projects.files import NONE_NAMED
 from everylabel.projects.predictions import classifier_of
 from everylabel.projects.project import Project
 
@@ -114,13 +113,12 @@ def save_project(project: Project, label_set: LabelSet, path: str | os.PathLike[
     ready = prepare(project.features)
     texts = None
     if project.embedded_in is not None:
-        kind, model, fit = made_by(project.embedded_in, project.trust)
+        kind, model, fit = made_by(project.embedded_in)
         if kind != "text":
             raise EverylabelError(
                 f"project {project.name!r} holds items of kind {kind!r}; expected texts or features for "
                 "MLflow: export the model as onnx, and embed before it"
             )
-        NONE_NAMED.check(model)  # other machines would not load it
         texts = Texts(model, fit)
     save_model(classifier_of(ready, label_set), path, texts)
 
@@ -188,7 +186,6 @@ def _load_pyfunc(path: str) -> Served:
     if not (place / EMBEDDING).exists():
         return Served(classifier.classes_, classifier.predict_proba, False, limits)
     model = json.loads((place / EMBEDDING).read_text())["model"]
-    NONE_NAMED.check(model)
     fit = place / EMBEDDER if (place / EMBEDDER).exists() else None
     embedder = Embedder("text", model, fit=fit)
     return Served(

@@ -8,7 +8,7 @@ hold id and time, so the log shows after a restart what was learned.
 import hashlib
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -41,42 +41,22 @@ def read_annotation(stored: Any, control: str, task: Any = None) -> Annotation:
 
     control : the name of the Choices; task : its id, where the annotation does not name it
     """
-    if not isinstance(stored, Mapping):
-        raise EverylabelError(f"annotation is {stored!r:.80}; expected an object")
-    number, about = stored.get("id"), stored.get("task", task)
-    about = about.get("id") if isinstance(about, Mapping) else about
-    if not _is_number(number) or not _is_number(about):
-        raise EverylabelError(
-            f"annotation has id {number!r:.40} and task {about!r:.40}; expected two numbers"
-        )
+    try:
+        number, about = int(stored["id"]), int(stored.get("task", task))
+        updated = datetime.fromisoformat(stored.get("updated_at") or stored["created_at"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise EverylabelError(f"annotation is {stored!r:.80}; expected its id, task and time") from error
+    by = stored.get("completed_by")
     return Annotation(
-        int(str(number)),
+        number,
         str(about),
-        person_of(stored.get("completed_by")),
-        _time(stored.get("updated_at") or stored.get("created_at")),
+        f"annotator {(by.get('id') if isinstance(by, Mapping) else by) or 0}",
+        updated.timestamp(),
         choices_of(stored.get("result"), control),
         stored.get("was_cancelled") is True,
         stored.get("ground_truth") is True,
         str(stored.get("unique_id") or ""),
     )
-
-
-def person_of(completed_by: Any) -> str:
-    """Return our name for a user of Label Studio."""
-    number = completed_by.get("id") if isinstance(completed_by, Mapping) else completed_by
-    return f"annotator {number if _is_number(number) else 0}"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _time(text: Any) -> float:
-    try:
-        at = datetime.fromisoformat(str(text))
-    except ValueError as error:
-        raise EverylabelError(f"annotation has updated_at {text!r:.40}; expected a time") from error
-    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
 
 def choices_of(result: Any, control: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ a legacy token is sent as it is, a personal access token (a JWT) is exchanged fo
 import http.client
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -15,7 +15,8 @@ from urllib.parse import quote, urlencode, urlsplit
 from everylabel.core.errors import EverylabelError
 
 TIMEOUT = 60.0  # seconds
-ATTEMPTS, PAUSE = 3, 0.5  # attempts per request, and seconds between them, doubled each time
+PAUSES = (0.5, 1.0, None)  # seconds after a failed attempt; the last one counts
+BUSY = (429, 502, 503, 504)  # refusals that may pass
 PAGE = 1000  # tasks per request
 Json = dict[str, Any]
 
@@ -31,12 +32,12 @@ class ApiError(EverylabelError):
 class Api:
     """A client of one server; threads may share it."""
 
-    def __init__(self, url: str, token: str, attempts: int = ATTEMPTS) -> None:
+    def __init__(self, url: str, token: str) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise EverylabelError(f"--url is {url!r}; expected http://address:port of a running Label Studio")
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-        self._parts, self._base, self._attempts = parts, parts.path.rstrip("/"), attempts
+        self._parts, self._base = parts, parts.path.rstrip("/")
         self._token, self._is_jwt = token.strip(), token.count(".") == 2
         self._access = ""  # the short-lived token of a JWT
 
@@ -44,9 +45,6 @@ class Api:
         """Return a project with its labelling configuration and counts."""
         found: Json = self.get(f"/api/projects/{number}/")
         return found
-
-    def change_project(self, number: int, **changes: Any) -> None:
-        self.send("PATCH", f"/api/projects/{number}/", changes)
 
     def tasks(self, project: int, after: int = 0) -> Iterator[Json]:
         """Yield the tasks with numbers above `after`, with their data, without annotations."""
@@ -72,17 +70,6 @@ class Api:
         """Return all tasks that have annotations (also skipped ones), with their annotations."""
         found: list[Json] = self.get(f"/api/projects/{project}/export", exportType="JSON")
         return found
-
-    def backends(self, project: int) -> list[Json]:
-        found: list[Json] = self.get("/api/ml/", project=project)
-        return found
-
-    def webhooks(self, project: int) -> list[Json]:
-        found: list[Json] = self.get("/api/webhooks/", project=project)
-        return found
-
-    def add_predictions(self, project: int, predictions: Sequence[Json]) -> None:
-        self.send("POST", f"/api/projects/{project}/import/predictions", list(predictions))
 
     def predictions(self, project: int) -> list[Json]:
         found: list[Json] = self.get("/api/predictions/", project=project)
@@ -111,30 +98,29 @@ class Api:
         return content
 
     def _answered(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
-        pause, renewed = PAUSE, False
-        for left in range(self._attempts - 1, -1, -1):
+        for pause in PAUSES:
             try:
                 status, content = self._once(method, path, data)
-                if status == 401 and self._is_jwt and not renewed:  # it expires within minutes
-                    self._access, renewed = "", True
-                    status, content = self._once(method, path, data)
-                if status not in (429, 502, 503, 504) or not left:
+                if status not in BUSY or pause is None:
                     return status, content
             except (OSError, http.client.HTTPException) as error:
-                if not left:
+                if pause is None:
                     why = str(error) or type(error).__name__
-                    raise ApiError(
-                        0, f"Label Studio at {self.url} does not answer ({why}); is it running?"
-                    ) from error
+                    message = f"Label Studio at {self.url} does not answer ({why}); is it running?"
+                    raise ApiError(0, message) from error
             time.sleep(pause)
-            pause *= 2
         raise AssertionError("the last attempt returns or raises")
 
     def _once(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
         headers = {"accept": "*/*", "authorization": self._authorization()}
         if data is not None:
             headers["content-type"] = "application/json"
-        return self._exchange(method, path, data, headers)
+        status, content = self._exchange(method, path, data, headers)
+        if status == 401 and self._access:  # it expires within minutes
+            self._access = ""
+            headers["authorization"] = self._authorization()
+            status, content = self._exchange(method, path, data, headers)
+        return status, content
 
     def _exchange(
         self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]

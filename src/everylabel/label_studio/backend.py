@@ -13,28 +13,23 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
-from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
+from fastapi import Body, FastAPI, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.annotations import read_annotation
 from everylabel.label_studio.connected import Connected
 from everylabel.labelling.state.types import Refused
-from everylabel.web.access import is_local, limited, too_large
+from everylabel.web.access import READING, answer_errors, check_host, check_json, error_reply, limited
 
 USER = "everylabel"
 LARGEST = 64_000_000  # bytes of a request: webhooks hold the data of tasks
-logger = logging.getLogger(__name__)
 PATIENCE = 0.025  # seconds after which a webhook is answered even if not all is learned
-AT_ONCE = 500  # predictions per read of the desk
 Json = dict[str, Any]
+Named = Annotated[Any, Body(embed=True)]  # a field of the request
 
 
 def password_of(token: str, whose: str = "backend") -> str:
@@ -58,46 +53,30 @@ class OnlyLabelStudio:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        refusal = self._refusal(scope, Headers(scope=scope))
-        if refusal is None:
-            await self.app(scope, limited(receive, self._largest), send)
-        else:
-            status, message = refusal
-            headers = {"www-authenticate": "Basic"} if status == 401 else None
-            await JSONResponse({"error": message}, status, headers)(scope, receive, send)
+        answer = self.app
+        try:
+            self._check(Request(scope))
+        except Refused as error:
+            answer = error_reply(error.status, error.code, error)
+        await answer(scope, limited(receive, self._largest), send)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+    def _check(self, request: Request) -> None:
         if self._expected is None:
-            name = headers.get("host", "").rpartition(":")[0] or headers.get("host", "")
-            if not is_local(name):
-                return 403, f"the request is for host {name!r:.80}; expected 127.0.0.1 or localhost"
-        elif not hmac.compare_digest(headers.get("authorization", "").encode(), self._expected.encode()):
-            return 401, "user and password are needed; everylabel label-studio registers them"
-        kind = headers.get("content-type", "").split(";")[0].strip().lower()
-        if scope["method"] not in ("GET", "HEAD") and kind != "application/json":
-            return 415, "content-type must be application/json"
-        wrong = too_large(headers, self._largest)
-        return None if wrong is None else (wrong.status, wrong.message)
+            check_host(request)
+        elif not hmac.compare_digest(
+            request.headers.get("authorization", "").encode(), self._expected.encode()
+        ):
+            message = "user and password are needed; everylabel label-studio registers them"
+            raise Refused(401, "no_password", message)
+        if request.method not in READING:
+            check_json(request)
 
 
 def make_backend(projects: Mapping[int, Connected], password: str | None = None) -> FastAPI:
     """Return the web application for projects, given by their numbers in Label Studio."""
     app = FastAPI(title="everylabel for Label Studio", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(OnlyLabelStudio, password=password)
-
-    @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> JSONResponse:
-        return JSONResponse(
-            {"error": str(error.detail)}, error.status_code
-        )  # such as a request that is too large
-
-    @app.exception_handler(Refused)
-    async def refused(_: Request, error: Refused) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, error.status)
-
-    @app.exception_handler(EverylabelError)
-    async def failed(_: Request, error: EverylabelError) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, 503)  # such as a full disk; the reconciler finds it later
+    answer_errors(app)
 
     @app.get("/")
     @app.get("/health")
@@ -105,9 +84,8 @@ def make_backend(projects: Mapping[int, Connected], password: str | None = None)
         return {"status": "UP", "model_class": "everylabel"}
 
     @app.post("/setup")
-    async def setup(request: Request) -> Json:
-        project = _project(projects, await _body(request))
-        return {"model_version": await asyncio.wrap_future(project.predictions.version())}
+    async def setup(project: Named = None) -> Json:
+        return {"model_version": await asyncio.wrap_future(_named(projects, project).predictions.version())}
 
     @app.get("/versions")
     async def versions() -> Json:
@@ -115,28 +93,18 @@ def make_backend(projects: Mapping[int, Connected], password: str | None = None)
         return {"versions": found}
 
     @app.post("/predict")
-    async def predict(request: Request) -> Json:
-        body = await _body(request)
-        tasks = body.get("tasks")
-        if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-            raise Refused(400, "bad_request", f"tasks is {tasks!r:.80}; expected a list of tasks")
-        project = _project(projects, body)
-        names, results = [str(task.get("id")) for task in tasks], list[Json]()
-        for start in range(0, len(names), AT_ONCE):  # other requests run in between
-            made: list[Json] = await asyncio.wrap_future(
-                project.predictions.of(names[start : start + AT_ONCE])
-            )
-            results += made
-        return {"results": results}
+    async def predict(tasks: Annotated[list[Json], Body()], project: Named = None) -> Json:
+        predictions = _named(projects, project).predictions
+        return {"results": await asyncio.wrap_future(predictions.of([str(task.get("id")) for task in tasks]))}
 
     @app.post("/train")
-    async def train(request: Request) -> Json:
-        _project(projects, await _body(request)).train()
+    async def train(project: Named = None) -> Json:
+        _named(projects, project).train()
         return {"status": "training"}
 
     @app.post("/webhook")
-    async def webhook(request: Request) -> Json:
-        return await _take_in(projects, await _body(request))
+    async def webhook(body: Json) -> Json:
+        return await _take_in(projects, body)
 
     return app
 
@@ -144,28 +112,23 @@ def make_backend(projects: Mapping[int, Connected], password: str | None = None)
 async def _take_in(projects: Mapping[int, Connected], body: Json) -> Json:
     """Process a webhook."""
     action = body.get("action")
-    if (
-        action in ("TASKS_CREATED", "TASKS_DELETED") and "project" not in body
-    ):  # all tasks of a project at once
+    if action in ("TASKS_CREATED", "TASKS_DELETED") and "project" not in body:  # all of a project at once
         for each in projects.values():
-            each.reconciler.ask(tasks=True)
+            each.reconciler.ask()
         return {"status": "asked"}
-    project = _project(projects, body)
+    project = _named(projects, body.get("project"))
     if action in ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED"):
         stored = body.get("annotation")
         entries = stored if isinstance(stored, list) else [stored]
         control = project.learning.configuration.control
-        try:
-            annotations = [read_annotation(each, control) for each in entries]
-        except EverylabelError as error:
-            raise Refused(400, "bad_request", str(error)) from error
+        annotations = [read_annotation(each, control) for each in entries]
         return await _in_time(project, [project.learning.receive(each) for each in annotations])
     if action == "ANNOTATIONS_DELETED":
         return await _in_time(project, [project.learning.deleted(_ids(body, "annotations"))])
     if action == "TASKS_DELETED":
         gone = [str(number) for number in _ids(body, "tasks")]
         reply = await _in_time(project, [project.learning.tasks_gone(gone)])
-        project.reconciler.ask(tasks=True)
+        project.reconciler.ask()
         return reply
     if action == "TASKS_CREATED":
         project.reconciler.ask()
@@ -197,37 +160,17 @@ def _after(project: Connected, done: "asyncio.Future[Any]") -> None:
 
 
 def _ids(body: Json, name: str) -> list[int]:
-    entries = body.get(name)
-    found = entries if isinstance(entries, list) else [None]
-    ids = [each.get("id") if isinstance(each, dict) else each for each in found]
-    numbers = [number for number in ids if isinstance(number, int)]
-    if len(numbers) < len(ids):
-        raise Refused(400, "bad_request", f"{name} is {entries!r:.80}; expected a list of ids")
-    return numbers
-
-
-async def _body(request: Request) -> Json:
     try:
-        body = await request.json()
-    except (ValueError, RecursionError) as error:
-        raise Refused(
-            400, "bad_request", f"the request is no JSON ({error}); expected what Label Studio sends"
-        ) from error
-    if not isinstance(body, dict):
-        raise Refused(400, "bad_request", f"the request is {body!r:.80}; expected an object")
-    return body
+        return [int(each["id"]) for each in body[name]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise EverylabelError(f"{name} is {body.get(name)!r:.80}; expected a list of ids") from error
 
 
-def _project(projects: Mapping[int, Connected], body: Json) -> Connected:
-    """Return the project of a request: an object with an id, or the number and time as in 7.1794771916."""
-    named = body.get("project")
+def _named(projects: Mapping[int, Connected], named: Any) -> Connected:
+    """Return the project that a request names: by an object with an id, a number, or as in 7.1794771916."""
     number = named.get("id") if isinstance(named, dict) else named
     found = {str(each): each for each in projects}.get(str(number).partition(".")[0])
     if found is None:
-        here = ", ".join(map(str, projects))
-        raise Refused(
-            404,
-            "bad_request",
-            f"project is {number!r:.40}; expected one that everylabel was started for: {here}",
-        )
+        message = f"project is {number!r:.40}; expected one that everylabel was started for: "
+        raise Refused(404, "unknown_project", message + ", ".join(map(str, projects)))
     return projects[found]

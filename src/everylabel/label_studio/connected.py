@@ -19,7 +19,6 @@ from everylabel.label_studio.tasks import ID, Tasks
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
 from everylabel.projects.features import Progress
-from everylabel.projects.files import check_own_files
 from everylabel.projects.labelled import check_labelled, joined_before
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import ENDING, Project, open_project
@@ -82,11 +81,9 @@ class Connected:
         self.learning = Learning(service, tasks.configuration, marks)
         self.outbox = Outbox(api, number, self.learning)
         self.predictions = Predictions(service.desk, tasks.configuration)
-        self.renewal = Renewal(api, number, self.predictions, self._train_if_due)
+        self.renewal = Renewal(api, number, self.predictions)
         self.reconciler = Reconciler(api, number, tasks, self.learning, self.renewal.ask)
         self._configured = ""
-        self._training = threading.Lock()
-        self._trained = -1  # changes of labels at the last training
 
     def start(self, page: bool = False) -> None:
         """Start the background threads but for `renewal`, which starts once we are registered.
@@ -106,24 +103,7 @@ class Connected:
     def train(self) -> None:
         """Retrain in the background, and look for missed annotations."""
         self.reconciler.ask()
-        threading.Thread(target=self._train, name="train", daemon=True).start()
-
-    def _train(self) -> None:
-        if self._training.acquire(blocking=False):
-            try:
-                self._trained = self.service.state.n_changes
-                retrain(self.service.desk)
-            except EverylabelError:  # the server is stopping
-                pass
-            except Exception:
-                logger.exception("training failed")
-            finally:
-                self._training.release()
-
-    def _train_if_due(self) -> None:
-        """Retrain if labels have changed: the model then does not depend on their order."""
-        if self.service.state.n_changes != self._trained:
-            self._train()
+        threading.Thread(target=retrain, args=[self.service.desk], name="train", daemon=True).start()
 
     def configure(self, xml: str) -> None:
         """Adopt a changed labelling configuration; log a warning if it is not supported."""
@@ -170,7 +150,6 @@ def connect(
     about = api.project(number)
     configuration = read_configuration(str(about.get("label_config") or ""), options.control)
     folder = options.folder / f"label-studio-{number}{ENDING}"
-    check_own_files(folder)
     tasks = Tasks(api, folder / f"label-studio-{number}.jsonl", configuration)
     there = tasks.take(api.tasks(number))
     if not tasks.names:

@@ -39,7 +39,6 @@ class Learning:
         self.service, self.desk, self.configuration = service, service.desk, configuration
         self.marks, self._book = marks, Book()
         self._touched: dict[int, int] = {}  # annotation -> the count at its last webhook
-        self._gone: dict[int, int] = {}  # deleted annotation -> the same; ids are never used again
         self._removing = set[int]()  # annotations that we delete
         self._count = 0
 
@@ -56,7 +55,7 @@ class Learning:
 
         def learn() -> int:
             known = self.known().get(annotation.id)
-            is_deleted = annotation.id in self._gone or (known is not None and known.deleted)
+            is_deleted = known is not None and known.deleted
             news = not is_deleted and not self._sent(annotation) and self._learn(annotation)
             self._touch(annotation.id)
             return news
@@ -69,7 +68,6 @@ class Learning:
         def take_back() -> int:
             for number in numbers:
                 self._touch(number)
-                self._gone[number] = self._count
             return sum(self._take_back(number) for number in numbers if number not in self._removing)
 
         return self._submit(take_back)

@@ -98,33 +98,24 @@ class Predictions:
         ranks = {task: rank for rank, task in enumerate(ranked)}
         order = [columns.index(number) for number in state.book.order]
         names = [state.book.names[number] for number in state.book.order]
-        places = [state.position[name] for name in tasks if name in state.position]
+        known = [task for task in tasks if task in state.position]
+        places = [state.position[task] for task in known]
+        probs = dict(zip(known, learner.probabilities_of(places)[:, order] if places else (), strict=True))
         knows = bool(state.labels) or learner.names is not None or learner.uses_suggestions
         limits = learner.limits(state.book.order) if state.multi_label else None
-        rows = iter(learner.probabilities_of(places)[:, order] if places else ())
-
-        def one(task: str) -> Json:
-            if task not in state.position:
-                return {"result": [], "score": 1.0, "model_version": version}
-            return self._one(version, ranks.get(task), names, next(rows), limits, knows)
-
-        return [one(task) for task in tasks]
-
-    def _one(
-        self,
-        version: str,
-        rank: int | None,
-        names: Sequence[str],
-        probs: np.ndarray,
-        limits: np.ndarray | None,
-        knows: bool,
-    ) -> Json:
-        said, sure = np.flatnonzero(predicted(probs, limits)), certainty(probs, limits)
-        score = 0.5 + sure / 2 if rank is None else rank / STEPS
-        chosen = [names[c] for c in (said if limits is not None else said[:1])] if knows else []
-        result = [{**each, "score": round(sure, 6)} for each in self.configuration.result(chosen)]
-        given = {name: round(float(p), 6) for name, p in zip(names, probs, strict=True)} if knows else {}
-        return {"result": result, "score": round(score, 6), "model_version": version, "probabilities": given}
+        made: list[Json] = []
+        for task in tasks:
+            result, score, given = [], 1.0, {}
+            if task in probs:
+                said, sure = np.flatnonzero(predicted(probs[task], limits)), certainty(probs[task], limits)
+                score = ranks[task] / STEPS if task in ranks else 0.5 + sure / 2
+            if task in probs and knows:
+                chosen = [names[c] for c in (said if state.multi_label else said[:1])]
+                result = [{**each, "score": round(sure, 6)} for each in self.configuration.result(chosen)]
+                given = {name: round(float(p), 6) for name, p in zip(names, probs[task], strict=True)}
+            about = {"score": round(score, 6), "model_version": version}
+            made.append({"result": result, **about, "probabilities": given})
+        return made
 
 
 def version_of(state: State) -> str:

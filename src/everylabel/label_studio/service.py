@@ -47,11 +47,6 @@ def serve_label_studio(
             for number in dict.fromkeys(options.project)
         }
         address = options.address or address_of(options.host, bound.getsockname()[1], None)
-        begin = [
-            stack.enter_context(compile_ahead(each.service, *each.service.desk.features.shape))
-            for each in projects.values()
-        ]
-
         for at, (number, each) in enumerate(projects.items()):
             if options.page:
                 say = partial(_say_page, note, number)
@@ -61,8 +56,8 @@ def serve_label_studio(
 
         def started() -> None:
             ready(address)
-            for each, event in zip(projects.values(), begin, strict=True):
-                event.set()
+            for each in projects.values():
+                stack.callback(compile_ahead(each.service, *each.service.desk.features.shape))
                 each.start(page=options.page)
             if options.register:
                 work = partial(_register, api, projects, address, password, note)
@@ -133,20 +128,24 @@ def register(api: Api, project: int, address: str, password: str | None = None) 
         "is_active": True,
     }
     hook["headers"] = {} if password is None else {"Authorization": authorization(password)}
-    known = next((each for each in api.webhooks(project) if each.get("url") == hook["url"]), None)
+    known = next(
+        (each for each in api.get("/api/webhooks/", project=project) if each.get("url") == hook["url"]), None
+    )
     if known is None:  # before the backend: Label Studio adds one without a password otherwise
         api.send("POST", "/api/webhooks/", {**hook, "project": project})
         done.append("webhook added")
     elif any(known.get(name) != value for name, value in hook.items()):
         api.send("PATCH", f"/api/webhooks/{known['id']}/", hook)
         done.append("webhook renewed")
-    if not any(str(each.get("url", "")).rstrip("/") == address for each in api.backends(project)):
+    if not any(
+        str(each.get("url", "")).rstrip("/") == address for each in api.get("/api/ml/", project=project)
+    ):
         model: Json = {"project": project, "url": address, "title": TITLE}
         if password is not None:
             model |= {"auth_method": "BASIC_AUTH", "basic_auth_user": USER, "basic_auth_pass": password}
         api.send("POST", "/api/ml/", model)
         done.append("model connected")
     if api.project(project).get("sampling") != SAMPLING:
-        api.change_project(project, sampling=SAMPLING)
+        api.send("PATCH", f"/api/projects/{project}/", {"sampling": SAMPLING})
         done.append("tasks are shown by uncertainty sampling")
     return done

@@ -7,7 +7,7 @@ webhook teaches nothing twice.
 
 `Reconciler` reads Label Studio's API at the start, every minute, and when a webhook names tasks. Webhooks are
 sent once, whether we listen or not; after a reading the state is that of a backend that missed nothing.
-Stored predictions of other models become suggestions at the start, and whenever all tasks are listed.
+Stored predictions of other models become suggestions at the start, and every ten minutes.
 
 `Renewal` writes predictions. After each label the few tasks to ask next get predictions of a new version,
 which then becomes the project's: the order changes at once. Some hundreds more follow after a few seconds
@@ -37,7 +37,7 @@ CONFLICT = 409  # an annotation with this id exists
 NEVER = (400, 404, 422)  # refusals that will not change
 LOOK_EVERY = 60.0  # seconds between two readings of the API,
 REST = 10.0  # or this many times the duration of the last one, if that is longer
-ALL_TASKS_EVERY = 10  # readings between two listings of all tasks
+SUGGEST_EVERY = 10  # readings of the API between two of the stored predictions
 MORE = 160  # tasks that get a prediction besides the ranked ones
 QUIET = 3.0  # seconds without annotations
 KEPT = 300.0  # seconds that an old version stays: a person may have one of its predictions on the screen
@@ -223,14 +223,7 @@ class Reconciler(Worker):
         self.api, self.project, self.tasks, self.learning = api, project, tasks, learning
         self._changed = changed
         self._looks = 0
-        self._there: set[str] = set()  # tasks in the last listing of all
-        self._all_due = threading.Event()
-
-    def ask(self, tasks: bool = False) -> None:
-        """Read soon; `tasks`: list all tasks, since some are gone."""
-        if tasks:
-            self._all_due.set()
-        super().ask()
+        self._there: set[str] = set()  # tasks in the last listing
 
     def run(self) -> float:
         began = time.monotonic()
@@ -239,8 +232,7 @@ class Reconciler(Worker):
 
     def begin(self, there: set[str]) -> int:
         """Bring the log up to date for the first time, with the tasks that are there; as `look` otherwise."""
-        self._there = there
-        self._update_tasks(there)
+        self._take_tasks(there)
         self._suggest()
         mark = self.learning.mark().result()
         return self.learning.compare(self._annotations(), mark)
@@ -250,45 +242,39 @@ class Reconciler(Worker):
         mark = self.learning.mark().result()
         number = int(self.api.project(self.project).get("task_number") or 0)
         annotations = self._annotations()
-        self._look_at_tasks(number)
+        last = max(map(int, self._there), default=0)  # new tasks have higher numbers
+        there = self._there | self.tasks.take(self.api.tasks(self.project, last))
+        if len(there) != number:  # some are gone
+            there = self.tasks.take(self.api.tasks(self.project))
+        self._take_tasks(there)
+        self._looks += 1
+        if self._looks % SUGGEST_EVERY == 0:
+            self._suggest()
         news = self.learning.compare(annotations, mark)
         self._changed()
         return news
 
-    def _look_at_tasks(self, number: int) -> None:
-        """Read new tasks, which have higher numbers than all before; list all if some must be gone."""
-        last, before = max(map(int, self._there), default=0), self._there
-        self._looks += 1
-        everything = self._all_due.is_set() or self._looks % ALL_TASKS_EVERY == 0
-        self._all_due.clear()
-        if not everything:
-            self._there = before | self.tasks.take(self.api.tasks(self.project, last))
-        if everything or len(self._there) != number:
-            self._there = self.tasks.take(self.api.tasks(self.project))
-        self._update_tasks(self._there)
-        if everything:
-            self._suggest()
+    def _take_tasks(self, there: set[str]) -> None:
+        """Remove deleted tasks from the pool, and bring back those that are there after all."""
+        self._there = there
+        self.learning.tasks_gone(self.tasks.names - there).result()
+        self.learning.tasks_there(there).result()
 
     def _suggest(self) -> None:
         """Save the predictions that other models have stored as suggestions."""
         stored = self.api.predictions(self.project)
         self.learning.suggest(one for one in stored if not OURS.fullmatch(str(one.get("model_version"))))
 
-    def _update_tasks(self, there: set[str]) -> None:
-        """Remove deleted tasks from the pool, and bring back those that are there after all."""
-        self.learning.tasks_gone(self.tasks.names - there).result()
-        self.learning.tasks_there(there).result()
-
     def _annotations(self) -> list[Annotation]:
         return read_annotations(self.api, self.project, self.learning.configuration.control)
 
 
 class Renewal(Worker):
-    """Writes predictions; calls `quiet` after some seconds without annotations."""
+    """Writes predictions."""
 
-    def __init__(self, api: Api, project: int, predictions: Predictions, quiet: Callable[[], Any]) -> None:
+    def __init__(self, api: Api, project: int, predictions: Predictions) -> None:
         super().__init__("predictions")
-        self.api, self.project, self.predictions, self._quiet = api, project, predictions, quiet
+        self.api, self.project, self.predictions = api, project, predictions
         self._now, self._tidied = "", ""
         self._kept: dict[str, float] = {}  # versions of the last minutes -> when they were replaced
 
@@ -305,7 +291,7 @@ class Renewal(Worker):
             return False
         if ranking.tasks:
             version = self._write(ranking.tasks)
-            self.api.change_project(self.project, model_version=version)
+            self.api.send("PATCH", f"/api/projects/{self.project}/", {"model_version": version})
             self._kept[self._now] = time.monotonic()
         self._now = ranking.version
         return True
@@ -313,9 +299,7 @@ class Renewal(Worker):
     def tidy(self) -> None:
         """Do the work that can wait, until something is learned."""
         if self._tidied != self._now:
-            self._quiet()
-            if not self._due.is_set():
-                self._write(self.predictions.unsure(MORE).result())
+            self._write(self.predictions.unsure(MORE).result())
             self._tidied = self._now
         for number in self._outdated():
             if self._due.is_set():
@@ -326,11 +310,12 @@ class Renewal(Worker):
         """Write the predictions of tasks; return their version."""
         tasks = [task for task in tasks if task.isdigit()]  # items of everylabel's page are no tasks
         made = self.predictions.of(tasks).result()
-        bare = [{name: one[name] for name in ("result", "score", "model_version")} for one in made]
-        both = zip(tasks, bare, strict=True)
-        if bare:
-            self.api.add_predictions(self.project, [{"task": int(task), **one} for task, one in both])
-        return str(bare[0]["model_version"]) if bare else ""
+        for task, one in zip(tasks, made, strict=True):
+            one["task"] = int(task)
+            del one["probabilities"]  # Label Studio would not take them
+        if made:
+            self.api.send("POST", f"/api/projects/{self.project}/import/predictions", made)
+        return str(made[0]["model_version"]) if made else ""
 
     def _outdated(self) -> list[int]:
         """Return our predictions of old versions, which nobody sees any more."""

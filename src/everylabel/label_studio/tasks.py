@@ -6,13 +6,12 @@ an event, and the log still refers to it. So page, exports and predictions open 
 
 import hashlib
 import json
-from base64 import b64decode
 from collections.abc import Iterable, Iterator, KeysView
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from everylabel.core.errors import EverylabelError
@@ -94,14 +93,11 @@ class Tasks:
 
     def _image(self, place: str) -> bytes:
         """Return an image's content; only Label Studio itself gets the token."""
-        if place.startswith("data:"):
-            head, _, content = place.partition(",")
-            return b64decode(content) if head.endswith(";base64") else unquote_to_bytes(content)
         if place.startswith(self.api.url + "/"):
             return self.api.file(place.removeprefix(self.api.url))
         if place.startswith("/"):
             return self.api.file(place)
-        if urlsplit(place).scheme not in ("http", "https"):
+        if urlsplit(place).scheme not in ("http", "https", "data"):
             raise ApiError(0, f"image {place!r:.80} has no http address")
         with urlopen(place, timeout=TIMEOUT) as reply:
             fetched: bytes = reply.read()

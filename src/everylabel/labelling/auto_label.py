@@ -15,7 +15,6 @@ determines when the model may label, and moves on to better items when errors ap
 items of the certified set, including the confirmed ones. Figures of six datasets: `benchmarks/auto_label.py`.
 """
 
-import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -39,7 +38,6 @@ REFERENCES, FEWEST = 2000, 200  # items among which neighbours are searched; few
 PAIRS = 4 * 10**7  # pairs of items compared, about half a second with 384 features
 NEAREST = 20  # neighbours among REFERENCES items; fewer, but at least 5, among fewer items
 BLOCK = 4096  # items compared at a time
-_comparing = threading.Lock()  # held while candidates are computed, from a copy of all probabilities
 
 
 class Candidate(NamedTuple):
@@ -153,15 +151,13 @@ class Finishing:
         return self.desk.submit(command, alone=True)
 
     def _candidates(self, rate: float, class_: int | None) -> list[Candidate]:
-        """Return the items that the model would label, the best first; blocks."""
+        """Return the items that the model would label, the best first; blocks.
+
+        The desk's thread only copies: comparing takes up to half a second.
+        """
         self.views.check_here("letting the model finish")
         if class_ is not None and not self.state.multi_label:
             raise Refused(422, "one_class_per_item", "items have one class: the model gives all of them")
-        with _comparing:
-            return self._compared(rate, class_)
-
-    def _compared(self, rate: float, class_: int | None) -> list[Candidate]:
-        """Return the candidates. The desk's thread only copies: comparing takes up to half a second."""
 
         def copied() -> Copied:
             learner, pool, columns = self.desk.learner, self.desk.learner.pool, self.state.columns

@@ -157,7 +157,7 @@ class ClassService:
     def _learn(self, phrases: list[str]) -> None:
         try:
             self.desk.names.learn(phrases)
-            self.desk.submit(lambda: lambda: None).result()  # this round learns the new vectors
+            self.desk.submit(lambda: None).result()  # this round learns the new vectors
         except Exception as error:  # the model works without them
             if not self._closed:
                 logger.warning("names of classes could not be taught: %s", error)

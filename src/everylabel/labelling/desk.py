@@ -2,9 +2,9 @@
 
 Requests that arrive while the desk is busy are handled together in one round: their labels are learned in one
 pass over the pool, their next items are picked at once, and all events are written in one commit. Replies are
-sent after the commit. If the commit fails, the requests fail and the state is read from the log again. If the
-log cannot be read either, the desk keeps its state, provided that all its events were written. While the log
-refuses writes (a full disk), requests that would change something are refused first, and reading continues.
+sent after the commit. If the commit fails, the requests fail, and the state is read from the log again. While
+the log refuses writes (a full disk), requests that would change something are refused first, and reading
+continues.
 """
 
 import logging
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -37,14 +38,12 @@ from everylabel.selection.select import acts_for
 
 logger = logging.getLogger(__name__)
 AT_ONCE = 64  # maximum number of requests in one round
-TICK = 1.0  # seconds between checks for expired leases
-QUIET = 10.0  # seconds after a failed commit during which no lease ends
 QUESTION = "question"  # logged in place of a strategy if an item was chosen for a yes / no question
 MOST_ANSWERS = 5  # maximum number of answers to an item whose label is doubtful
 RETRAINED_UP_TO = 10**7  # rows * features * classes that people wait for; larger trainings run in background
 
 Finish = Callable[[], Any]  # returns the reply; called after the commit
-Command = Callable[[], Finish]  # checks a request and emits its events
+Command = Callable[[], Finish | None]  # checks a request and emits its events; None: no reply
 
 
 class Generation(Protocol):
@@ -69,7 +68,7 @@ class Generation(Protocol):
 
 
 class _Job(NamedTuple):
-    command: Command
+    run: Callable[[], Any]  # a command, or a look at the state
     future: "Future[Any]"
     alone: bool = False  # runs in a round of its own
     reads: bool = False  # changes nothing
@@ -123,9 +122,7 @@ class Desk:
         self.questions = set[str]()  # people who answer one class at a time in a multi-label project
         self._stale = False  # the state must be read from the log again before the next round
         self._closed = False
-        self._ahead = False  # the state may hold unwritten events
         self._refusal: EverylabelError | None = None  # why nothing can be written in this round
-        self._quiet_until = 0.0  # after a failed commit, no lease ends before this time
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._begin(self._read_state() if state is None else state, mean)
         if self.state.seq == 0:
@@ -164,7 +161,7 @@ class Desk:
 
     def read(self, look: Callable[[], Any]) -> "Future[Any]":
         """Read the state between changes; the future holds the result of `look`."""
-        return self._put(_Job(lambda: look, Future(), reads=True))
+        return self._put(_Job(look, Future(), reads=True))
 
     def close(self) -> None:
         """Finish all requests and stop."""
@@ -184,7 +181,6 @@ class Desk:
         """Apply an event to the state; the model learns it and the log stores it when the round ends."""
         self._check_writable()
         event = Event(self.state.seq + 1, time.time(), person, body, key)
-        self._ahead = True
         book = self.state.book
         item = apply(self.state, event)
         if item is not None:
@@ -326,12 +322,13 @@ class Desk:
         if before is not None:
             self.learner.thresholds = before.thresholds
             before.close()
-        self._touched, self._unwritten, self._asking, self._stale, self._ahead = {}, [], [], False, False
+        self._touched, self._unwritten, self._asking, self._stale = {}, [], [], False
         self.learned.set()
 
-    def _reload(self) -> None:
-        self._stale = True  # `_begin` resets it
-        self._begin(self._read_state())
+    def _refresh(self) -> None:
+        """Read the state from the log again, if the last round failed."""
+        if self._stale:
+            self._begin(self._read_state())
 
     def _learn(self) -> None:
         """Update the model with the places of items that changed in this round."""
@@ -356,87 +353,68 @@ class Desk:
 
     def _work(self) -> None:
         while True:
-            try:
-                jobs = [self._jobs.get(timeout=TICK)]
-                while len(jobs) < AT_ONCE and not self._jobs.empty():
-                    jobs.append(self._jobs.get())
-            except queue.Empty:
-                jobs = []
+            jobs = [self._jobs.get()]
+            while len(jobs) < AT_ONCE and not self._jobs.empty():
+                jobs.append(self._jobs.get())
             wanted = [job for job in jobs if job is not None and job.future.set_running_or_notify_cancel()]
+            commands = [job for job in wanted if not job.reads]
             # a job that runs alone is a group of its own; jobs in a row that do not are one group
-            groups = [list(group) for _, group in groupby(wanted, key=lambda job: job.alone and id(job))]
-            for group in groups or [[]]:
-                self._round(group)
+            for _, group in groupby(commands, key=lambda job: job.alone and id(job)):
+                self._round(list(group))
+            self._answer([job for job in wanted if job.reads])
             if None in jobs:
                 return
 
     def _round(self, jobs: list[_Job]) -> None:
         """Run commands, learn, lease items, write, reply."""
         self.rounds += 1
-        truncated = self.rows.refusal()
-        if truncated is not None:  # reading the features would crash the process
-            for job in jobs:
-                job.future.set_exception(truncated)
-            return
-        finishes: list[tuple[_Job, Finish]] = []
+        finishes: list[tuple[_Job, Finish | None]] = []
         refused: list[tuple[_Job, EverylabelError]] = []
         try:
-            if self._stale:
-                self._reload()
-            reads = bool(jobs) and all(job.reads for job in jobs)
+            self._refresh()
             began, before = time.perf_counter(), (self.state.n_changes, len(self.ids))
-            self._refusal = None if reads or not jobs else self.log.refusal()
-            if not reads:
-                self._end_leases()
+            self._refusal = self.log.refusal()
+            self._end_leases()
             for job in jobs:
                 try:
-                    finishes.append((job, job.command()))
+                    finishes.append((job, job.run()))
                 except EverylabelError as error:
                     if not isinstance(error, Refused) and error is not self._refusal:
                         raise
                     refused.append((job, error))  # nothing was changed, so the others of the round go ahead
-            if not reads:
-                self._learn()  # before items are leased: the choice depends on the new labels
-                if self.state.n_changes > before[0]:
-                    self.update_ms = 1e3 * (time.perf_counter() - began)
-                if (self.state.n_changes, len(self.ids)) != before:
-                    self.learned.set()
-                self._lease_items()
-                self._write()  # before any reply: a crash must not lose an acknowledged answer
+            self._learn()  # before items are leased: the choice depends on the new labels
+            if self.state.n_changes > before[0]:
+                self.update_ms = 1e3 * (time.perf_counter() - began)
+            if (self.state.n_changes, len(self.ids)) != before:
+                self.learned.set()
+            self._lease_items()
+            self._write()  # before any reply: a crash must not lose an acknowledged answer
         except Exception as error:
-            self._recover(jobs, error)
+            if not isinstance(error, EverylabelError):
+                logger.exception("a round of the desk failed")
+            self._stale = True
+            with suppress(Exception):  # the log cannot be read either: tried again before the next request
+                self._refresh()
+            for job in jobs:
+                job.future.set_exception(error)
             return
         for job, refusal in refused:
             job.future.set_exception(refusal)
         for job, finish in finishes:
             try:
-                job.future.set_result(finish())
+                job.future.set_result(None if finish is None else finish())
             except Exception as error:
                 job.future.set_exception(error)
 
-    def _recover(self, jobs: list[_Job], error: Exception) -> None:
-        """Read the state from the log again, reply to requests that read, and fail all others.
-
-        If the log cannot be read, the state is kept if it holds nothing unwritten.
-        """
-        if not isinstance(error, EverylabelError):
-            logger.exception("a round of the desk failed")
-        self._quiet_until = time.monotonic() + QUIET
-        try:
-            if not self._stale:  # otherwise this round has just tried to
-                self._reload()
-        except EverylabelError as problem:  # retried before the next request
-            logger.warning("the log cannot be read either: %s", problem)
-        except Exception:
-            logger.exception("the log cannot be read either")
-        self._stale, self._asking = self._stale and self._ahead, []
+    def _answer(self, jobs: list[_Job]) -> None:
+        """Reply to requests that only read."""
+        self.rounds += 1
         for job in jobs:
             try:
-                if self._stale or not job.reads:
-                    raise error
-                job.future.set_result(job.command()())
-            except Exception as problem:
-                job.future.set_exception(problem)
+                self._refresh()
+                job.future.set_result(job.run())
+            except Exception as error:
+                job.future.set_exception(error)
 
     def _check_writable(self) -> None:
         if self._refusal is not None:
@@ -445,15 +423,13 @@ class Desk:
     def _write(self) -> None:
         if self._unwritten:
             self.log.append(self._unwritten)
-            self._unwritten, self._ahead = [], False
+            self._unwritten = []
 
     def _end_leases(self) -> None:
         """End leases that are older than the setting allows, or as far ahead (the clock was set back)."""
         now, most = time.time(), self.state.settings["lease_seconds"]
         over = [(person, lease) for person, lease in self.state.leases.items() if abs(now - lease.at) > most]
-        if not over or time.monotonic() < self._quiet_until or self._refusal or self.log.refusal():
-            return
-        for person, lease in over:
+        for person, lease in over if self._refusal is None else ():
             self.emit(person, Release(self.ids[lease.item]))
 
     def _lease_items(self) -> None:

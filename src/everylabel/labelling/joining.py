@@ -24,13 +24,10 @@ from everylabel.labelling.state.types import (
     IMPORT,
     Refused,
     Suggestion,
-    same_suggestion,
-    suggested_fields,
 )
 from everylabel.log import events
 
 CHANGED = "network_changed"  # code of the refusal if features come from an encoder that is no longer in use
-TOO_MANY = "too_many_classes"  # code of the refusal if the labels would add more classes than a project holds
 
 
 @dataclass
@@ -68,9 +65,8 @@ def join(
         named = new_classes(desk.state, brought.values())
         n_classes = len(desk.state.book.order) + len(named)
         if named and n_classes > MOST_CLASSES:
-            raise Refused(
-                409, TOO_MANY, f"classes would be {n_classes:,}; expected {MOST_CLASSES:,} at most{OPTIONS}"
-            )
+            message = f"classes would be {n_classes:,}; expected {MOST_CLASSES:,} at most{OPTIONS}"
+            raise Refused(409, "too_many_classes", message)
         for rows, values in {desk.frozen_rows: features, desk.rows: tuned}.items():
             unknown = [i for i, name in enumerate(ids) if name not in rows]
             if unknown:
@@ -137,7 +133,20 @@ def write_suggestions(
 ) -> int:
     """Write those of a source's suggestions (by item) that it has not made before; return their number."""
     before = writer.state.suggestions.get(source, {})
-    new = {name: one for name, one in said.items() if not same_suggestion(before.get(name), one)}
-    if new:
-        writer.emit(person, events.Suggested(source, **suggested_fields(new), columns=list(columns)))
+    new = {name: one for name, one in said.items() if before.get(name) != one}
+    if not new:
+        return 0
+    scores = [one.score for one in new.values()]
+    over = sorted({number for one in new.values() for number in one.probs})
+    rows = [[one.probs.get(number, 0.0) for number in over] if one.probs else None for one in new.values()]
+    body = events.Suggested(
+        source,
+        items=list(new),
+        classes=[one.class_ for one in new.values()],
+        scores=scores if any(score is not None for score in scores) else None,
+        columns=list(columns),
+        over=over,
+        probabilities=rows if over else None,
+    )
+    writer.emit(person, body)
     return len(new)

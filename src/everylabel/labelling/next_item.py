@@ -62,8 +62,6 @@ def _changed(state: State, person: str) -> int | None:
 
 def _second(state: State, person: str) -> int | None:
     """Return an item that needs another person's answer."""
-    if state.not_wanted[person] >= len(state.wanting):
-        return None
     return next((item for item in state.wanting if can_have(state, item, person)), None)
 
 

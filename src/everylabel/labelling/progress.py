@@ -41,7 +41,6 @@ SECONDS_AN_ITEM = 0.02  # duration of fine-tuning, for the estimate that people 
 POINTS = 200  # maximum number of points of the learning curve
 SPEED_OVER = 20  # answers over which the speed is measured,
 LATELY = 500  # among the latest LATELY answers of all people
-PEOPLE = 50  # people named in a reply: a script may generate thousands of names
 BREAK = 120.0  # seconds without an answer that count as a break
 FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share")  # of the last `Assessed`
 AHEAD = 100  # further labels whose gain is predicted
@@ -194,7 +193,7 @@ def annotators(state: State) -> list[dict[str, Any]]:
     """Return each person's number and speed of answers, and how often others agree on shared items."""
     shared = [given for given in state.answers.values() if len(given) > 1]
     found = []
-    for name in [each["name"] for each in people(state, "")["people"]]:
+    for name in [each["name"] for each in people(state)]:
         pairs = [
             (mine.value, other.value)
             for given in shared
@@ -227,7 +226,7 @@ def pairs(state: State) -> list[dict[str, Any]]:
     if state.multi_label:
         return []
     said: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    for name in [each["name"] for each in people(state, "")["people"]]:
+    for name in [each["name"] for each in people(state)]:
         own = [(i, state.answer_of(i, name)) for i in state.answers]
         rows = [(i, value) for i, value in own if value is not None and value != CANNOT_TELL]
         said[name] = np.array([i for i, _ in rows], np.int64), np.array([c for _, c in rows], np.int64)
@@ -341,15 +340,11 @@ def class_changes(state: State) -> dict[str, Any]:
     }
 
 
-def people(state: State, person: str) -> dict[str, Any]:
-    """Return the people who label: the asking one, then those with most answers; and how many are omitted."""
-    counts = state.by_person
-    everybody = {*(+counts), *state.leases}
-    most = sorted(everybody, key=lambda name: (name != person, -counts[name], name))
-    names = sorted(most[:PEOPLE])
+def people(state: State) -> list[dict[str, Any]]:
+    """Return the people who label, each with their number of answers and the item that they have."""
     held = {person: state.ids[lease.item] for person, lease in state.leases.items()}
-    rows = [{"name": name, "answers": counts[name], "item": held.get(name)} for name in names]
-    return {"people": rows, "more_people": len(everybody) - len(rows)}
+    names = sorted({*(+state.by_person), *held})
+    return [{"name": name, "answers": state.by_person[name], "item": held.get(name)} for name in names]
 
 
 def disputed(state: State, limit: int) -> list[dict[str, Any]]:

@@ -442,5 +442,5 @@ def suggest(
 
 
 def _suggestion(one: Said, numbers: Mapping[int | str, int]) -> Suggestion:
-    over = tuple(numbers[name] for name in one.probabilities)
-    return Suggestion(numbers[one.value], one.score, over, tuple(one.probabilities.values()))
+    probs = {numbers[name]: p for name, p in one.probabilities.items() if p}
+    return Suggestion(numbers[one.value], one.score, probs)

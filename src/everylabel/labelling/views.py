@@ -1,9 +1,8 @@
 """Read-only requests, which run on the desk's thread, between changes; and presence, kept in memory only.
 
 Presence: the people who have the page open now, and in which browser.
-A page reports regularly that it is open, and reports when it closes; a page that stops reporting is forgotten
-after a while. People who use the API without a page count as present while they have an item leased since the
-server started; older leases say nothing about presence.
+A page reports regularly that it is open, and reports when it closes; a page that stops reporting counts as
+closed after a while.
 
 A browser without a name is asked for one in three cases: the page is open in another browser, several people
 have labelled, or a token is needed. Otherwise one person is assumed to use several browsers or ports, and the
@@ -12,7 +11,7 @@ page continues under the only name there is.
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict
 from itertools import count
@@ -62,7 +61,6 @@ OFFERED = [name for name in STRATEGIES if name != REVIEW]  # in any project
 NO_CLASS = -1  # in place of a class's number
 MOST_NUMBERS = 200_000  # probabilities on a page of predictions
 BELIEVED = 60.0  # seconds for which a page counts as open after its last report
-MOST_TABS = 1000  # maximum number of tabs and of people that are remembered
 AHEAD = 3  # candidates for the next item; a label may change them
 Reply = dict[str, Any]
 ShowItem = Callable[[str], dict[str, Any]]
@@ -401,14 +399,11 @@ class Views:
     def figures(self, person: str, predicted: list[int] | None = None) -> Reply:
         """Return the figures beside the page, without the curve; shared ones are computed once per round."""
         if self._shared[0] != self.desk.rounds:
-            self._shared = self.desk.rounds, {**self._summary(), **self._people("")}
-        shared = self._shared[1]
+            self._shared = self.desk.rounds, self._summary()
         own: Reply = {"per_minute": progress.per_minute(self.state, person)}
-        if shared["more_people"] and all(each["name"] != person for each in shared["people"]):
-            own |= self._people(person)
         if predicted is not None:
             own["classes"] = progress.classes(self.state, predicted)
-        return {**shared, **own}
+        return {**self._shared[1], **own}
 
     def _summary(self) -> Reply:
         """Return the figures that are the same for everybody."""
@@ -420,8 +415,10 @@ class Views:
             names=self._names(),
             tested=None if desk.assessment is None else desk.assessment.test,
         )
+        here = self.presence.at_work()
+        people = [{**each, "here": each["name"] in here} for each in progress.people(self.state)]
         more = {"arriving": asdict(self.arriving), "network": self._network(), "review": self._review()}
-        return figures | more
+        return {**figures, **more, "people": people}
 
     def _review(self) -> Reply | None:
         """Return the last estimate of the number of wrong given labels; None without a review."""
@@ -454,14 +451,6 @@ class Views:
             return None
         on = bool(self.state.settings["names"])
         return progress.names(on, learner.names_hold, on and learner.names is not None)
-
-    def _people(self, person: str) -> Reply:
-        """Return the people who label, including the asking one, and who of them is present."""
-        found = progress.people(self.state, person)
-        here = self.presence.at_work({each["name"]: each["item"] is not None for each in found["people"]})
-        for each in found["people"]:
-            each["here"] = here[each["name"]]
-        return found
 
     def _task(self, person: str) -> Reply | None:
         lease = self.state.leases.get(person)
@@ -573,8 +562,6 @@ class Presence:
     def __init__(self, desk: Desk, clock: Callable[[], float] = time.monotonic) -> None:
         self._desk, self._clock = desk, clock
         self._tabs: dict[str, tuple[Tab, float]] = {}  # id -> tab and time of its last report
-        self._people: dict[str, None] = {}  # everybody who ever had the page open
-        self._before = dict(desk.state.leases)  # leases by an earlier process
 
     def here(self, tab: Tab, *, named: bool, known: bool, asks: bool) -> Future[dict[str, Any]]:
         """Note that a page is open; return whether the person has to give a name first.
@@ -592,8 +579,7 @@ class Presence:
                 mine = tab._replace(person=next(iter(people)))
             reply = {"person": mine.person, "elsewhere": self._elsewhere(mine), "guest": self._guest(people)}
             if not ask or tab.id in self._tabs:  # a page that was open alone may continue
-                _put(self._tabs, tab.id, (mine, self._clock()))
-                _put(self._people, mine.person, None)
+                self._tabs[tab.id] = mine, self._clock()
             return {"ask": ask, **reply}
 
         return self._desk.read(look)
@@ -606,12 +592,9 @@ class Presence:
 
         return self._desk.read(look)
 
-    def at_work(self, has_item: Mapping[str, bool]) -> dict[str, bool]:
-        """Return which of these people are labelling now; call on the desk's thread."""
-        here, leases = {tab.person for tab in self._open()}, self._desk.state.leases
-        known = {*self._people}
-        known |= {person for person, lease in self._before.items() if leases.get(person) == lease}
-        return {person: person in here or (has and person not in known) for person, has in has_item.items()}
+    def at_work(self) -> set[str]:
+        """Return the people who have the page open; call on the desk's thread."""
+        return {tab.person for tab in self._open()}
 
     def _elsewhere(self, tab: Tab) -> bool:
         """Return whether another browser uses the same name now."""
@@ -619,17 +602,9 @@ class Presence:
 
     def _guest(self, people: set[str]) -> str:
         """Return an unused name, for a person who gives none."""
-        taken = {*people, *self._people}
+        taken = {*people, *(tab.person for tab, _ in self._tabs.values())}
         return next(name for i in count(1) if (name := f"guest {i}") not in taken)
 
     def _open(self) -> list[Tab]:
         oldest = self._clock() - BELIEVED
         return [tab for tab, at in self._tabs.values() if at >= oldest]
-
-
-def _put(known: dict[str, Any], name: str, value: Any) -> None:
-    """Store a value as the latest, and forget the oldest one above MOST_TABS."""
-    known.pop(name, None)
-    known[name] = value
-    if len(known) > MOST_TABS:
-        del known[next(iter(known))]

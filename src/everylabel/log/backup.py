@@ -24,7 +24,7 @@ from everylabel.log.database import (
     link,
     shown_place,
 )
-from everylabel.log.events import GARBLED, StoreError, from_row
+from everylabel.log.events import GARBLED, from_row
 from everylabel.log.store import Store
 
 logger = logging.getLogger(__name__)
@@ -64,41 +64,21 @@ def write_log(target: Path, project: str, rows: Sequence[Row], items: str | None
         target.with_name(f"{target.name}.lock").unlink(missing_ok=True)
 
 
-def largest_project(where: str) -> str:
-    """Return the name of the project with the most events in a store."""
-    count = sa.func.count().desc()
-    query = sa.select(database.events.c.project).group_by(database.events.c.project).order_by(count).limit(1)
-    engine = connect(where, write=False)
-    try:
-        with engine.connect() as connection:
-            return connection.execute(query).scalar() or ""
-    except SQLAlchemyError as error:
-        raise StoreError(
-            f"store {shown_place(where)} cannot be read ({error}); put a backup in its place"
-        ) from error
-    finally:
-        engine.dispose()
-
-
 def valid_prefix(where: str, project: str) -> Prefix:
     """Return the part of a damaged log up to the first damaged event."""
     rows: list[Row] = []
     head, items, unread = None, None, True
     engine = connect(where, write=False)
     try:
-        there, columns = database.existing(engine)
-        has_chain = "chain" in columns
+        has_chain = "chain" in database.event_columns(engine)
         with engine.connect() as connection:
             # one row at a time: an unreadable one must not take the others of its batch with it
-            with (
-                suppress(*GARBLED, SQLAlchemyError),
-                database.each_row(connection, project, has_chain, batch=1) as found,
-            ):
-                for row in found:
+            with suppress(*GARBLED, SQLAlchemyError):
+                for row in database.each_row(connection, project, has_chain, batch=1):
                     if not _is_valid(row, rows[-1].chain or "" if rows else ""):
                         break
                     rows.append(row)
-            if database.heads.name in there:
+            if sa.inspect(engine).has_table(database.heads.name):
                 head = database.read_head(connection, project)
             items, unread = database.read_items(connection, project), False
     except SQLAlchemyError as error:

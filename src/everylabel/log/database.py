@@ -14,11 +14,9 @@ changes; it is no signature: anyone who can write to the log can compute the dig
 """
 
 import hashlib
-import os
 import sqlite3
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -31,13 +29,8 @@ from everylabel.log.events import NoLog, StoreError
 PRIVATE = 0o600  # mode of a file that only its owner reads and writes
 TIMEOUT = 10  # seconds; `connect_timeout` of the URL sets another
 RELEASE_SECONDS = 5.0  # PostgreSQL holds a lock for a moment after its session was closed
-FORMAT = 4
-FORMATS_BEFORE = (1, 2, 3)  # 1 and 2 have no chain
+FORMAT = 4  # 1 and 2 have no chain
 BATCH = 1000  # rows fetched together
-_OWN_SESSION = sa.text("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
-_END_SESSION = sa.text(
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :process AND backend_start = :began"
-)
 tables = sa.MetaData()
 events = sa.Table(
     "everylabel_events",
@@ -136,21 +129,16 @@ def find_damage(rows: Iterable[Row], head: Head | None, start: Head = BEGIN) -> 
         chains = [row.chain is not None for row in rows]
         lost = f"its head is lost; {len(chains):,} events are there, perhaps not all"
         return lost if any(chains) else None
-    other = f"its head is not that of event {head.seq}, its last; the events themselves are whole"
     n, last, chain = 0, start.seq, start.chain
-    if last == head.seq and chain != head.chain:
-        return other
     for row in rows:
         if not fits(chain, row):
             return f"event {row.seq} does not fit the hash chain; the {n:,} events before it are whole"
         n, last, chain = n + 1, row.seq, row.chain or ""
-        if last == head.seq and chain != head.chain:
-            return other
-    if last == head.seq:
-        return None
-    if isinstance(head.seq, int) and last < head.seq:
+    if last < head.seq:
         return f"the events after {last} are missing, of {head.seq:,}; the {n:,} there are whole"
-    return f"its head is behind: that of event {head.seq}, and its last is {last}; the events are whole"
+    if (last, chain) != (head.seq, head.chain):
+        return f"its head is not that of event {last}, its last; the events themselves are whole"
+    return None
 
 
 def find_other_items(text: str | None, head: Head | None) -> str | None:
@@ -165,8 +153,8 @@ def make_file(path: Path) -> None:
     """Create an empty file that only its owner can read, unless it exists."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+        if not path.exists():
+            path.touch(mode=PRIVATE)
     except OSError as error:
         raise StoreError(
             f"store {str(path)!r} cannot be made: {error.strerror}; choose another --store"
@@ -187,16 +175,13 @@ def connect(where: str, write: bool) -> sa.Engine:
     """Return the engine for a log's place; for writing, a missing file is created."""
     if "://" in where:
         return _postgres(where)
+    path = Path(where)
     if write:
-        make_file(Path(where))
-    elif not Path(where).exists():
+        make_file(path)
+    elif not path.exists():
         raise NoLog(repr(where), "is not there")
-    return _sqlite(Path(where), write)
-
-
-def _sqlite(path: Path, write: bool) -> sa.Engine:
-    mode = "rw" if write else "ro"
-    uri = f"file:{quote(path.resolve().as_posix())}?mode={mode}"  # a path may hold ?, # and %
+    # a path may hold ?, # and %
+    uri = f"file:{quote(path.resolve().as_posix())}?mode={'rw' if write else 'ro'}"
 
     def open_file() -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=5)
@@ -233,14 +218,13 @@ def _postgres(url: str) -> sa.Engine:
 
 
 def _set_timeouts(engine: sa.Engine, seconds: int) -> None:
-    """Limit connecting, statements, unacknowledged packets, and waiting for a server that stays silent."""
+    """Limit connecting and waiting for a silent server; the server ends a session whose client is lost."""
     psycopg: Any = engine.dialect.import_dbapi()
+    lost = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
+    lost["idle_in_transaction_session_timeout"] = 2000 * seconds
     limits = {
         "connect_timeout": seconds,
-        "tcp_user_timeout": 1000 * seconds,
-        **{"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3},
-        "options": f"-c statement_timeout={60_000 * seconds} "
-        f"-c idle_in_transaction_session_timeout={2000 * seconds}",
+        "options": " ".join(f"-c {name}={value}" for name, value in lost.items()),
     }
 
     class Connection(psycopg.Connection):
@@ -272,89 +256,56 @@ class Taken(Exception):
     """Another server has the lock."""
 
 
-class FileLock:
-    """A lock file beside the log, locked by SQLite's own means."""
-
-    def __init__(self, path: Path) -> None:
-        path = path.resolve()
-        file = path.with_name(path.name + ".lock")
-        make_file(file)
+def lock_file(path: Path) -> sqlite3.Connection:
+    """Lock a log by a file beside it, which SQLite locks until the connection is closed."""
+    path = path.resolve()
+    file = path.with_name(f"{path.name}.lock")
+    make_file(file)
+    try:
+        lock = sqlite3.connect(file, timeout=0, check_same_thread=False)  # any thread releases it
         try:
-            self._held = sqlite3.connect(file, timeout=0, check_same_thread=False)  # any thread releases it
-            self._held.execute("BEGIN EXCLUSIVE")
-        except sqlite3.Error as error:
-            self.close()
-            if getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY":
-                raise Taken from error
-            raise StoreError(f"store {str(path)!r} cannot be opened: {error}") from error
-
-    def close(self) -> None:
-        """Release the lock."""
-        self._held.close()
-
-
-class SessionLock:
-    """An advisory lock of PostgreSQL; all writes go through the session that holds it.
-
-    lost : our earlier session, which may live on behind a broken network; it is ended, so that nothing sent
-        to it is committed later
-    """
-
-    def __init__(self, engine: sa.Engine, project: str, lost: dict[str, Any] | None = None) -> None:
-        number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big", signed=True)
-        self.connection = engine.connect()
-        try:
-            if lost is not None:
-                self.connection.execute(_END_SESSION, lost)
-            end = time.monotonic() + RELEASE_SECONDS
-            while not self.connection.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
-                if time.monotonic() >= end:
-                    raise Taken
-                time.sleep(0.02)
-            own = self.connection.execute(_OWN_SESSION).one()
-            self.session = dict(zip(("process", "began"), own, strict=True))
-            self.connection.commit()  # the lock is the session's, not the transaction's
+            lock.execute("BEGIN EXCLUSIVE")
         except BaseException:
-            self.close()
+            lock.close()
             raise
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY":
+            raise Taken from error
+        raise StoreError(f"store {str(path)!r} cannot be opened: {error}") from error
+    return lock
 
-    def close(self) -> None:
-        """Release the lock, and the session."""
-        self.connection.close()
+
+def lock_session(engine: sa.Engine, project: str) -> sa.Connection:
+    """Lock a log in PostgreSQL by an advisory lock, which the session of the connection holds."""
+    number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big", signed=True)
+    session = engine.connect()
+    try:
+        end = time.monotonic() + RELEASE_SECONDS
+        while not session.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
+            if time.monotonic() >= end:
+                raise Taken
+            time.sleep(0.02)
+        session.commit()  # the lock is the session's, not the transaction's
+    except BaseException:
+        session.close()
+        raise
+    return session
 
 
-def existing(engine: sa.Engine) -> tuple[set[str], set[str]]:
-    """Return the names of our tables in a database, and the columns of the events."""
+def event_columns(engine: sa.Engine) -> set[str]:
+    """Return the columns of the table of events; none if there is no table."""
     inspector = sa.inspect(engine)
-    there = set(tables.tables) & set(inspector.get_table_names())
-    columns = inspector.get_columns(events.name) if events.name in there else ()
-    return there, {column["name"] for column in columns}
+    if not inspector.has_table(events.name):
+        return set()
+    return {column["name"] for column in inspector.get_columns(events.name)}
 
 
-def is_chained(engine: sa.Engine) -> bool | str:
-    """Return whether a database has chains and heads; a sentence if one of its tables is lost."""
-    there, columns = existing(engine)
-    if not there:
-        return False
-    if there == set(tables.tables) and {*Row._fields} <= columns:
-        return True
-    if there == {events.name, items.name}:
-        if "chain" not in columns:
-            return False
-        with engine.connect() as connection:
-            query = sa.select(events.c.seq).where(events.c.chain.is_not(None)).limit(1)
-            if connection.execute(query).first() is None:
-                return False
-    return "a table is missing, or was renamed"
-
-
-def make_tables(engine: sa.Engine) -> None:
-    """Create the missing tables, and the column that version 0.1 did not have."""
-    there, columns = existing(engine)
-    if events.name in there and "chain" not in columns:
+def make_tables(engine: sa.Engine, columns: set[str]) -> None:
+    """Create the missing tables, then the column that version 0.1 did not have in its table of events."""
+    tables.create_all(engine)
+    if columns and "chain" not in columns:
         with engine.begin() as connection:
             connection.execute(sa.text(f"ALTER TABLE {events.name} ADD COLUMN chain TEXT"))
-    tables.create_all(engine)
 
 
 def read_head(connection: sa.Connection, project: str) -> Head | None:
@@ -364,29 +315,20 @@ def read_head(connection: sa.Connection, project: str) -> Head | None:
     return None if row is None else Head(*row)
 
 
-@contextmanager
 def each_row(
     connection: sa.Connection,
     project: str,
     has_chain: bool,
     where: sa.ColumnElement[bool] | None = None,
     batch: int = BATCH,
-) -> Iterator[Iterator[Row]]:
-    """Yield a project's events (or some of them) in order, with one batch in memory."""
+) -> Iterator[Row]:
+    """Yield a project's events (or some of them) as they are stored, in order, with one batch in memory."""
     columns = [events.c[name] for name in Row._fields if has_chain or name != "chain"]
     query = sa.select(*columns).where(events.c.project == project)
     query = query if where is None else query.where(where)
     query = query.order_by(events.c.seq).execution_options(yield_per=batch)
     with connection.execute(query) as found:
-        yield (Row(*row) for some in found.partitions() for row in some)
-
-
-def read_rows(
-    connection: sa.Connection, project: str, has_chain: bool, where: sa.ColumnElement[bool] | None = None
-) -> list[Row]:
-    """Return a project's events (or some of them) as they are stored, in order."""
-    with each_row(connection, project, has_chain, where) as rows:
-        return list(rows)
+        yield from (Row(*row) for some in found.partitions() for row in some)
 
 
 def read_chain(connection: sa.Connection, project: str, seq: int) -> str | None:
@@ -424,7 +366,7 @@ def move_head(connection: sa.Connection, project: str, head: Head, to: Head) -> 
 
 def add_chain(connection: sa.Connection, project: str) -> Head:
     """Add the chain and head to a log of version 0.1; return the head."""
-    rows = chained("", read_rows(connection, project, has_chain=False))
+    rows = chained("", each_row(connection, project, has_chain=False))
     text = read_items(connection, project)
     head = Head(items="" if text is None else digest(text))
     if rows:

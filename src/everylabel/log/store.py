@@ -7,11 +7,11 @@ whenever events are read.
 """
 
 import json
+import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
 
 import msgspec
 import sqlalchemy as sa
@@ -23,10 +23,8 @@ from everylabel.data.items import IdList, Numbered, ids_from_stored, stored_ids
 from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.log import database
 from everylabel.log.database import (
-    FileLock,
     Head,
     Row,
-    SessionLock,
     Taken,
     chained,
     connect,
@@ -34,6 +32,8 @@ from everylabel.log.database import (
     events,
     find_damage,
     find_other_items,
+    lock_file,
+    lock_session,
     make_file,
     reason,
     shown_place,
@@ -41,11 +41,10 @@ from everylabel.log.database import (
 from everylabel.log.events import GARBLED, Damaged, Event, NoLog, StoreError, from_row, to_row
 
 __all__ = ["Damaged", "NoLog", "Store", "StoreError"]
-EXPORT = "Export the labels before the server is stopped: it still has all of them"
 TRIAL = "everylabel tries whether it can write"  # the project of trial events
-MOST_NAMED = 10**7  # rows whose ids are in memory without a digest for each
-_Count = Annotated[int, msgspec.Meta(ge=0, le=10**11)]  # of rows: no source has more
-_UNREADABLE = ("malformed", "Could not decode")  # SQLite's words for a damaged file
+EXPORT = "Export the labels before the server is stopped: it still has all of them"
+# words of SQLite for a damaged file, and of both databases for a missing table
+_UNREADABLE = ("malformed", "Could not decode", "no such table", 'relation "everylabel')
 
 
 def _address_file(path: Path) -> Path:
@@ -70,13 +69,11 @@ class Store:
     def __init__(self, where: str | Path, project: str, *, write: bool = True) -> None:
         self.where, self.project, self.note = str(where), project, ""
         self._path = None if "://" in self.where else Path(where)
-        self._mutex = threading.RLock()  # writers of this process
-        self._lock: FileLock | SessionLock | None = None
-        self._session: dict[str, Any] | None = None  # PostgreSQL's session that held the lock last
-        self._writes, self._head = write, Head()
-        self._unsure = False  # `_head` may differ from the log's head; the next read sets it
-        self._failed = False  # the last write failed; a trial precedes the next one
-        self._files: list[tuple[int, int] | None] = []  # identity of SQLite's files at the last write
+        self._writes, self._mutex = write, threading.Lock()  # one thread of this process writes at a time
+        self._lock: sqlite3.Connection | sa.Connection | None = None
+        self._head: Head | None = None  # after the last write; None: read again before the next one
+        self._failed = False  # the last write failed
+        self._file: tuple[int, int] | None = None  # device and inode of SQLite's file
         self._engine = connect(self.where, write)
         self.shown = shown_place(self.where)
         try:
@@ -129,14 +126,13 @@ class Store:
         """Return all stored events, the stored source and the head, read in one transaction and checked."""
         with self._snapshot() as connection:
             head = self._check(connection)
-            rows = database.read_rows(connection, self.project, self._has_chain)
+            rows = list(database.each_row(connection, self.project, self._has_chain))
             return rows, database.read_items(connection, self.project), head
 
     def _check(self, connection: sa.Connection) -> Head | None:
         """Check all events, the stored source and SQLite's pages; return the head. Events are not parsed."""
         head = self._read_head(connection)
-        with database.each_row(connection, self.project, self._has_chain) as rows:
-            self._refuse(find_damage(rows, head))
+        self._refuse(find_damage(database.each_row(connection, self.project, self._has_chain), head))
         self._refuse(find_other_items(database.read_items(connection, self.project), head))
         if self._path is not None:
             found = connection.execute(sa.text("PRAGMA quick_check(1)")).scalar()
@@ -146,23 +142,16 @@ class Store:
     def _rows(self, after: int) -> list[Row]:
         with self._snapshot() as connection:
             head = self._read_head(connection)
-            rows = database.read_rows(connection, self.project, self._has_chain, events.c.seq >= after)
-        start = Head()
-        if after:
-            if (
-                not rows or rows[0].seq != after
-            ):  # that event is missing: the whole chain shows where it broke
-                return [row for row in self._rows(0) if row.seq > after]
-            start, rows = Head(after, rows[0].chain or ""), rows[1:]
+            start = Head()
+            if after and head is not None:
+                start = Head(after, database.read_chain(connection, self.project, after) or "")
+            rows = list(database.each_row(connection, self.project, self._has_chain, events.c.seq > after))
         self._refuse(find_damage(rows, head, start))
-        with self._mutex:
-            if self._unsure and head is not None:
-                self._head, self._unsure = head, False
         return rows
 
     def _events_where(self, where: sa.ColumnElement[bool]) -> list[Event]:
         with self._explained("read"), self._engine.connect() as connection:
-            return [_event(row) for row in database.read_rows(connection, self.project, False, where)]
+            return [_event(row) for row in database.each_row(connection, self.project, False, where)]
 
     def _read_head(self, connection: sa.Connection) -> Head | None:
         return database.read_head(connection, self.project) if self._has_chain else None
@@ -185,95 +174,63 @@ class Store:
 
     def append(self, fresh: Iterable[Event]) -> None:
         """Write events, all or none; they are on disk when this returns."""
-        with self._mutex:
-            rows = chained(self._head.chain, map(_row, fresh))
-            if rows:
-                to = self._head._replace(seq=rows[-1].seq, chain=rows[-1].chain or "")
-                self._commit(to, lambda connection: database.insert_rows(connection, self.project, rows))
+        rows = list(map(_row, fresh))
+        if rows:
+            self._commit(rows)
 
     def set_items(self, known: Known) -> None:
         """Store the source as it is now."""
-        text = to_text(known)
-        with self._mutex:
-            to = self._head._replace(items=digest(text))
-            self._commit(to, lambda connection: database.replace_items(connection, self.project, text))
+        self._commit(text=to_text(known))
 
     def fill(self, rows: Sequence[Row], text: str | None) -> None:
         """Write the events and the stored source of another log to this one, which is empty."""
-        linked = chained("", rows)
-        head = Head(items="" if text is None else digest(text))
-        if linked:
-            head = head._replace(seq=linked[-1].seq, chain=linked[-1].chain or "")
-
-        def write(connection: sa.Connection) -> None:
-            database.insert_rows(connection, self.project, linked)
-            if text is not None:
-                database.replace_items(connection, self.project, text)
-
-        with self._mutex:
-            self._commit(head, write)
+        self._commit(rows, text)
 
     def refusal(self) -> StoreError | None:
         """Return the reason why nothing can be written now, or None; cheaper than writing."""
-        self._check_writable()
-        with self._mutex:
-            try:
-                self._check_files("nothing can be saved")
-                if self._failed:
-                    self._write_trial()
-            except StoreError as error:
-                return error
-            return None
-
-    def _commit(self, to: Head, write: Callable[[sa.Connection], None]) -> None:
-        """Write and move the head in one transaction."""
-        self._check_writable()
         try:
-            with self._transaction() as connection:
-                # moves only from the head that this writer wrote last: a second writer is noticed
-                if not database.move_head(connection, self.project, self._head, to):
-                    raise self._other_writer()
-                write(connection)
-        except IntegrityError as error:
-            raise self._other_writer() from error
-        except DBAPIError as error:
-            self._failed = True
-            if not self._was_saved(to, error):
-                raise StoreError(f"nothing was saved, {self.shown} says: {reason(error)}") from error
-        self._head, self._failed = to, False
-        self._check_files("it is not known whether this was saved")
-        self._files = self._file_ids()
+            self._check_file("nothing can be saved")
+            if self._failed:
+                self._write_trial()
+        except StoreError as error:
+            return error
+        return None
 
     def _write_trial(self) -> None:
         """Write and delete an event of no project, which touches the same pages as an append."""
         try:
-            with self._transaction() as connection:
+            with self._mutex, self._transaction() as connection:
                 database.insert_rows(connection, TRIAL, [Row(0, 0, 0.0, "", "", "", None)])
                 connection.execute(sa.delete(events).where(events.c.project == TRIAL))
         except DBAPIError as error:
-            if error.connection_invalidated:
-                self._end_session()
-            raise StoreError(f"nothing can be saved, {self.shown} says: {reason(error)}") from error
+            raise self._not_saved(error) from error
         self._failed = False
 
-    def _was_saved(self, to: Head, error: DBAPIError) -> bool:
-        """Read PostgreSQL's head to find out whether a commit was saved before the connection broke."""
-        if not error.connection_invalidated or self._path is not None:
-            return False
-        self._end_session()
-        try:
-            with self._transaction() as connection:
-                head = database.read_head(connection, self.project)
-        except (DBAPIError, StoreError) as again:
-            self._unsure = True
-            why = reason(again) if isinstance(again, DBAPIError) else str(again)
-            raise StoreError(
-                f"it is not known whether this was saved: the connection to {self.shown} broke ({why}); send "
-                "it again with the same key, which counts once"
-            ) from error
-        if head not in (to, self._head):
-            raise self._other_writer() from error
-        return head == to
+    def _commit(self, rows: Sequence[Row] = (), text: str | None = None) -> None:
+        """Write events and, if given, the stored source in one transaction, and move the head."""
+        with self._mutex:
+            complete = False
+            try:
+                with self._transaction() as connection:
+                    head = self._head or self._read_head(connection) or Head()
+                    linked = chained(head.chain, rows)
+                    to = head if text is None else head._replace(items=digest(text))
+                    if linked:
+                        to = to._replace(seq=linked[-1].seq, chain=linked[-1].chain or "")
+                    # moves only from the head that this writer wrote last: a second writer is noticed
+                    if not database.move_head(connection, self.project, head, to):
+                        raise self._other_writer()
+                    database.insert_rows(connection, self.project, linked)
+                    if text is not None:
+                        database.replace_items(connection, self.project, text)
+                    complete = True
+            except IntegrityError as error:
+                raise self._other_writer() from error
+            except DBAPIError as error:
+                self._failed = True
+                raise self._not_saved(error, complete) from error
+            self._head, self._failed = to, False
+            self._check_file("it is not known whether this was saved")
 
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
@@ -284,17 +241,28 @@ class Store:
             return
         if self._lock is None:
             self._take_lock()
-        assert isinstance(self._lock, SessionLock)
-        with self._lock.connection.begin():
-            yield self._lock.connection
+        assert isinstance(self._lock, sa.Connection)
+        with self._lock.begin():
+            yield self._lock
+
+    def _not_saved(self, error: DBAPIError, complete: bool = False) -> StoreError:
+        """Return the error for a failed transaction; complete : only its commit failed."""
+        if error.connection_invalidated and self._path is None:
+            self._head = None
+            self._release()  # the lock ended with its session and is taken again before the next write
+            if complete:
+                return StoreError(
+                    f"it is not known whether this was saved: the connection to {self.shown} broke "
+                    f"({reason(error)}); send it again with the same key, which counts once"
+                )
+        return StoreError(f"nothing was saved, {self.shown} says: {reason(error)}")
 
     def _take_lock(self) -> None:
         try:
             if self._path is not None:
-                self._lock = FileLock(self._path)
+                self._lock = lock_file(self._path)
             else:
-                self._lock = SessionLock(self._engine, self.project, self._session)
-                self._session = self._lock.session
+                self._lock = lock_session(self._engine, self.project)
         except Taken as error:
             raise StoreError(
                 f"store {self.shown} is in use by another server for project {self.project!r}"
@@ -320,34 +288,22 @@ class Store:
             self._lock.close()
             self._lock = None
 
-    def _end_session(self) -> None:
-        """Close a lost session; its lock is gone, too, and is taken again before the next write."""
-        if isinstance(self._lock, SessionLock):
-            self._release()
-
-    def _check_writable(self) -> None:
-        if not self._writes:
-            raise StoreError(f"store {self.shown} is open for reading; expected write=True")
-
-    def _check_files(self, then: str) -> None:
+    def _check_file(self, then: str) -> None:
         """Raise if the file is no longer there: SQLite would continue without an error."""
-        for noted, now in zip(self._files, self._file_ids(), strict=True):
-            if noted not in (None, now):
-                what = "was deleted or moved" if now is None else "was replaced"
-                raise StoreError(f"{then}: {self.shown} {what} while the server has it open. {EXPORT}")
+        now = self._file_id()
+        if self._file not in (None, now):
+            what = "was deleted or moved" if now is None else "was replaced"
+            raise StoreError(f"{then}: {self.shown} {what} while the server has it open. {EXPORT}")
 
-    def _file_ids(self) -> list[tuple[int, int] | None]:
-        """Return device and inode of SQLite's file and of its write-ahead log; None for a missing one."""
-        if self._path is None:
-            return []
-        real = self._path.resolve()
-        there = [
-            each.stat() if each.exists() else None for each in (real, real.with_name(f"{real.name}-wal"))
-        ]
-        return [None if about is None else (about.st_dev, about.st_ino) for about in there]
+    def _file_id(self) -> tuple[int, int] | None:
+        """Return device and inode of SQLite's file; None if it is not there."""
+        if self._path is None or not self._path.exists():
+            return None
+        about = self._path.stat()
+        return about.st_dev, about.st_ino
 
     def _other_writer(self) -> StoreError:
-        self._unsure = True
+        self._head = None
         return StoreError(
             f"store {self.shown} was written to by another server; nothing of this was saved, "
             "stop one of the two"
@@ -359,20 +315,17 @@ class Store:
         """Check tables and format; for writing, also take the lock and check all events."""
         if self._writes:
             self._take_lock()
-        found = database.is_chained(self._engine)
-        if isinstance(found, str):
-            raise Damaged(self.shown, found)
-        self._has_chain = found or self._writes
-        if self._writes:
-            database.make_tables(self._engine)
-        elif not found and events.name not in database.existing(self._engine)[0]:
+        columns = database.event_columns(self._engine)
+        self._has_chain = "chain" in columns or self._writes
+        if self._writes and "chain" not in columns:
+            database.make_tables(self._engine, columns)
+        elif not columns:
             raise NoLog(self.shown, "holds none of our tables")
         self._check_format()
         if self._writes:
             with self._snapshot() as connection:
                 head = self._check(connection)
-            self._head = head or self._add_chain()
-            self._files = self._file_ids()
+            self._head, self._file = head or self._add_chain(), self._file_id()
 
     def _add_chain(self) -> Head:
         with self._engine.begin() as connection:
@@ -388,7 +341,7 @@ class Store:
         query = sa.select(database.items.c.format).where(database.items.c.project == self.project)
         with self._engine.connect() as connection:
             stored = connection.execute(query).scalar()
-        if stored not in (None, database.FORMAT, *database.FORMATS_BEFORE):
+        if stored is not None and stored > database.FORMAT:
             raise StoreError(
                 f"store {self.shown} has format {stored}; expected {database.FORMAT}: open it with the "
                 "version of everylabel that wrote it"
@@ -422,12 +375,12 @@ def _row(event: Event) -> Row:
 class _StoredSource(msgspec.Struct, forbid_unknown_fields=True):
     """The rows of a source, as JSON."""
 
-    keys: _Count | list[str]  # n stands for the ids "0" to "n - 1"
+    keys: int | list[str]  # n stands for the ids "0" to "n - 1"
     digests: str | list[str]
     own_ids: list[str] | None = None
     id_column: str | None = None
-    gone: _Count = 0
-    numbered: _Count | None = None  # the number of rows whose ids are their numbers
+    gone: int = 0
+    numbered: int | None = None  # the number of rows whose ids are their numbers
 
 
 def to_text(known: Known) -> str:
@@ -446,8 +399,6 @@ def from_text(text: str) -> Known:
     if isinstance(stored, list) and len(stored) == 2:
         stored = {"keys": stored[0], "digests": stored[1], "id_column": NOT_NOTED}
     found = msgspec.convert(stored, _StoredSource)
-    if isinstance(found.keys, int) and found.keys > max(MOST_NAMED, len(found.digests)):
-        raise ValueError("it has more rows than digests")
     numbered = found.numbered
     keys = IdList(ids_from_stored(found.keys)) if numbered is None else Numbered(numbered)
     digests = unpacked_digests(found.digests)

@@ -20,9 +20,8 @@ from everylabel.data.readers.memory import read_memory
 from everylabel.formats.suggestions import read_suggestions
 from everylabel.notebook.session import HEIGHT, Background, Session, Source, shell
 from everylabel.notebook.session import show as show_session
-from everylabel.projects.files import remembered
 from everylabel.projects.options import LabelOptions
-from everylabel.projects.project import ENDING, IN_MEMORY, Project, open_project
+from everylabel.projects.project import ENDING, IN_MEMORY, Project, open_project, remembered
 from everylabel.web.access import is_local
 
 NAME = f"notebook{ENDING}"  # a project's folder that ends with the session

@@ -5,7 +5,7 @@ the session's own items, or for new ones of the same kind.
 """
 
 import os
-from collections.abc import Callable, Container, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,8 +103,7 @@ def with_column(
 ) -> Any:
     """Return a table in memory with a column of texts or None.
 
-    replace : replace an existing column of this name; a type that lists its classes (Categorical, Enum,
-        dictionary, ClassLabel) stays, with new classes at the end
+    replace : replace an existing column of this name; a ClassLabel stays one, with new classes at the end
     classes : of a multi-label project; a column of a dataset then holds lists of class numbers
     """
     frame = frame_of(table)
@@ -112,8 +111,7 @@ def with_column(
         raise EverylabelError(
             f"table is a {type(table).__name__}; expected one of pandas, polars, Arrow or datasets, or dicts"
         )
-    there = name in frame.names
-    if there and not replace:
+    if name in frame.names and not replace:
         raise EverylabelError(
             f"the table has a column {name!r} already (its columns are {listed(frame.names, 12)}); expected "
             "column= with another name"
@@ -122,49 +120,30 @@ def with_column(
         raise EverylabelError(
             f"the table has {frame.rows:,} rows, and the source {len(values):,}; expected the same rows"
         )
-    if frame.kind == "dataset":
-        return _dataset(table, name, list(values), there, classes)
-    return _ADD[frame.kind](table, name, list(values), there)
+    values = list(values)
+    library: Any = import_module(type(table).__module__.partition(".")[0])  # imported already
+    match frame.kind:
+        case "pandas":
+            return table.assign(**{name: values})
+        case "polars":
+            return table.with_columns(library.Series(name, values, dtype=library.String))
+        case "arrow":
+            column = library.array(values, library.string())
+            if name not in frame.names:
+                return table.append_column(name, column)
+            return table.set_column(frame.names.index(name), name, column)
+        case "dataset":
+            return _dataset_with(table, library, name, values, classes)
+        case "dicts":
+            return [{**row, name: value} for row, value in zip(table, values, strict=True)]
+        case _:  # a dict of columns
+            return {**table, name: values}
 
 
-def _pandas(table: Any, name: str, values: list[Any], there: bool) -> Any:
-    column: Any = values
-    if hasattr(table[name].dtype if there else None, "categories"):
-        own = table[name].dtype
-        known = {str(category).strip(): category for category in own.categories}
-        kept = [known.get(value, value) for value in values]
-        column = _library(table).Categorical(
-            kept, [*own.categories, *_new(values, known)], ordered=own.ordered
-        )
-    return table.assign(**{name: column})
-
-
-def _polars(table: Any, name: str, values: list[Any], there: bool) -> Any:
-    polars = _library(table)
-    own = table.schema[name] if there else polars.String
-    if isinstance(own, polars.Enum):
-        own = polars.Enum([*own.categories, *_new(values, own.categories)])
-    elif own != polars.Categorical:
-        own = polars.String
-    return table.with_columns(polars.Series(name, values, dtype=own))
-
-
-def _arrow(table: Any, name: str, values: list[Any], there: bool) -> Any:
-    arrow = _library(table)
-    array = arrow.array(values, arrow.string())
-    if not there:
-        return table.append_column(name, array)
-    if arrow.types.is_dictionary(table.schema.field(name).type):
-        array = array.dictionary_encode()
-    return table.set_column(table.column_names.index(name), name, array)
-
-
-def _dataset(
-    table: Any, name: str, values: list[Any], there: bool, classes: Sequence[str] | None = None
-) -> Any:
-    datasets = _library(table)
-    own = table.features[name] if there else None
-    kept = table.remove_columns([name]) if there else table
+def _dataset_with(table: Any, datasets: Any, name: str, values: Column, classes: Sequence[str] | None) -> Any:
+    """Return a dataset with a column of texts, of numbers of its ClassLabel, or of lists of such numbers."""
+    own = table.features.get(name)
+    kept = table if own is None else table.remove_columns([name])
     if classes is not None:
         number = {each: c for c, each in enumerate(classes)}
         lists = [
@@ -175,36 +154,9 @@ def _dataset(
         return kept.add_column(name, lists, feature=feature)
     if not isinstance(own, datasets.ClassLabel):
         return kept.add_column(name, values, feature=datasets.Value("string"))
-    names = [*own.names, *_new(values, own.names)]
+    names = list(dict.fromkeys([*own.names, *(value for value in values if value is not None)]))
     numbers = [None if value is None else names.index(value) for value in values]
     return kept.add_column(name, numbers, feature=datasets.ClassLabel(names=names))
-
-
-def _new(values: Column, known: Container[str]) -> list[str]:
-    """Return the classes that the column's type does not know, in the order of their first row."""
-    return list(dict.fromkeys(value for value in values if value is not None and value not in known))
-
-
-def _dicts(table: Any, name: str, values: list[Any], there: bool) -> Any:
-    return [{**row, name: value} for row, value in zip(table, values, strict=True)]
-
-
-def _columns(table: Any, name: str, values: list[Any], there: bool) -> Any:
-    return {**table, name: values}
-
-
-def _library(table: Any) -> Any:
-    """Return the library of a table, which is imported already."""
-    return import_module(type(table).__module__.partition(".")[0])
-
-
-_ADD = {
-    "pandas": _pandas,
-    "polars": _polars,
-    "arrow": _arrow,
-    "dicts": _dicts,
-    "columns": _columns,
-}
 
 
 Encode = Callable[[Any], np.ndarray]  # from items to features

@@ -6,7 +6,6 @@ shows the page in a frame; elsewhere its address is printed.
 
 import asyncio
 import atexit
-import os
 import sys
 import threading
 import time
@@ -156,8 +155,7 @@ class Session:
         self._embedder: Embedder | None = None
         self._lock = threading.RLock()
         self._shown_in: int | None = None  # the cell of a notebook that shows the page
-        self._process = os.getpid()
-        atexit.register(self._end)
+        atexit.register(self._close)
 
     def __enter__(self) -> Self:
         return self
@@ -300,8 +298,6 @@ class Session:
 
     def stop(self) -> None:
         """Stop the page; labels and model stay. A second stop has no effect."""
-        if os.getpid() != self._process:
-            return  # a forked child has neither the server nor its folder
         with self._lock:
             if self._last is not None:
                 return
@@ -314,17 +310,12 @@ class Session:
             finally:
                 self._close()
 
-    def _end(self) -> None:
-        """Close everything when Python ends."""
-        if os.getpid() == self._process:
-            self._close()
-
     def _close(self) -> None:
         try:
             self._background.close()
         finally:
             self._tidy()
-            atexit.unregister(self._end)
+            atexit.unregister(self._close)
 
     def _n_labels(self) -> int:
         """Return the number of labelled items."""

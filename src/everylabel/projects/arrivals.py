@@ -22,13 +22,12 @@ from everylabel.data.items import Items, Options
 from everylabel.data.media import open_image
 from everylabel.data.read import check_show
 from everylabel.data.readers.folder import read_folder
-from everylabel.data.readers.rows import FIELD_LIMIT, delimiter_of
-from everylabel.data.readers.table import SUFFIXES, read_table
+from everylabel.data.readers.rows import FIELD_LIMIT, SUFFIXES, delimiter_of
+from everylabel.data.readers.table import read_table
 from everylabel.labelling.model.training import Encoder
 from everylabel.models.embedding.choose import is_pretrained
 from everylabel.models.embedding.embed import Embedder
-from everylabel.projects.features import Progress, write_features
-from everylabel.projects.files import USUAL, Pieces, Trust, item_digests
+from everylabel.projects.features import USUAL, Pieces, Progress, item_digests, write_features
 
 FIRST = 200  # items that labelling starts with
 PIECE = 50  # items embedded together
@@ -54,10 +53,9 @@ class Growing:
     waiting : positions of the items that `begin` left to the server, including unreadable images
     """
 
-    def __init__(self, items: Items, options: Options, folder: Path, trust: Trust) -> None:
-        trust.check(options.model)
+    def __init__(self, items: Items, options: Options, folder: Path, trust_code: bool) -> None:
         self.items, self.options, self.folder = items, options, folder
-        self.embedder = Embedder(items.kind, options.model or USUAL[items.kind], trust.code)
+        self.embedder = Embedder(items.kind, options.model or USUAL[items.kind], trust_code)
         self.pieces = Pieces(folder, items.kind, options.model)
         self.waiting: list[int] = []
 
@@ -107,12 +105,12 @@ class Growing:
         return Encoder(self.options.model or USUAL["text"], lambda phrases: self.embedder.rows(list(phrases)))
 
 
-def growing(items: Items, options: Options, folder: Path, trust: Trust) -> Growing | None:
+def growing(items: Items, options: Options, folder: Path, trust_code: bool) -> Growing | None:
     """Return a source to embed while it is labelled; None if it is small, or fits its model."""
     small = len(items) <= FIRST + PIECE
     if small or not is_pretrained(items.kind, options.model):
         return None
-    return Growing(items, options, folder, trust)
+    return Growing(items, options, folder, trust_code)
 
 
 class Look(NamedTuple):

@@ -1,21 +1,19 @@
-"""`everylabel doctor`: check a project's log and files; copy the valid events of a damaged log to a new one.
+"""`everylabel doctor`: check a project's log; copy the valid events of a damaged log to a new one.
 
 The old log is never changed.
 """
 
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Options
-from everylabel.log.backup import largest_project, valid_prefix, write_log
-from everylabel.log.database import FileLock, Taken, shown_place
+from everylabel.log.backup import valid_prefix, write_log
+from everylabel.log.database import Taken, lock_file, shown_place
 from everylabel.log.store import Damaged, Store, StoreError
-from everylabel.projects.files import Remembered, check_own_files, find_changed, remembered
 from everylabel.projects.labelled import STORE
-from everylabel.projects.project import ENDING, located
+from everylabel.projects.project import ENDING, Remembered, located, remembered
 
 UNREADABLE = (
     "the log cannot be read: replace it with a backup (`everylabel backup` makes them), or look for "
@@ -32,32 +30,20 @@ class Findings(NamedTuple):
 
 
 class LogLocation(NamedTuple):
-    """A project's folder, its store, the log's name there, and problems with the project's options."""
+    """A project's folder, its store, and the log's name there."""
 
     folder: Path
     store: str
     name: str
-    wrong: tuple[str, ...] = ()
 
 
 def find_log(source: str, folder: Path | None, store: str | None) -> LogLocation:
-    """Return the location of a project's log, without reading the project's source."""
-    try:
+    """Return the location of a project's log; its source may be gone."""
+    place = folder or Path(source if source.endswith(ENDING) else f"{source}{ENDING}")
+    about = remembered(place)
+    if about is None:
         place, about = located(source, folder, Options())
-    except EverylabelError as error:  # damaged options or a missing source: the log may be intact
-        own = folder or Path(source if source.endswith(ENDING) else f"{source}{ENDING}")
-        check_own_files(own)
-        known = None
-        if not Path(source).exists():
-            with suppress(EverylabelError):  # damaged, too
-                known = remembered(own)
-        if known is not None:
-            return LogLocation(own.absolute(), store or str(own / STORE), _name(known, store))
-        if store is not None or not (own / STORE).is_file():
-            raise
-        log = str(own / STORE)
-        return LogLocation(own, log, largest_project(log), (str(error),))
-    return LogLocation(place, store or str(place / STORE), _name(about, store))
+    return LogLocation(place.absolute(), store or str(place / STORE), _name(about, store))
 
 
 def _name(about: Remembered, store: str | None) -> str:
@@ -73,20 +59,20 @@ def _name(about: Remembered, store: str | None) -> str:
 
 
 def examine(place: LogLocation, out: Path | None = None) -> Findings:
-    """Check a project; if its log is damaged, copy the events before the damage to a new log."""
-    others, shown = [*place.wrong, *find_changed(place.folder)], shown_place(place.store)
+    """Check a project's log; if it is damaged, copy the events before the damage to a new log."""
+    shown = shown_place(place.store)
     with _locked(place.store):
         try:
             with closing(Store(place.store, place.name, write=False)) as log:
                 rows, _, head = log.content()
             valid = rows if head is not None else valid_prefix(place.store, place.name).rows
             if len(valid) == len(rows):
-                return Findings([f"the log {shown}: {len(rows):,} events, all whole"], others)
+                return Findings([f"the log {shown}: {len(rows):,} events, all whole"], [])
             damage = f"event {rows[len(valid)].seq} cannot be understood"
         except Damaged as error:
             damage = error.what
         rows, items, items_lost = valid_prefix(place.store, place.name)
-    wrong = [*others, f"the log {shown} is damaged: {damage}"]
+    wrong = [f"the log {shown} is damaged: {damage}"]
     if not rows:
         return Findings([], [*wrong, UNREADABLE])
     if items_lost:
@@ -102,7 +88,7 @@ def _locked(store: str) -> Any:
     if "://" in store or not Path(store).is_file():
         return nullcontext()
     try:
-        return closing(FileLock(Path(store)))
+        return closing(lock_file(Path(store)))
     except Taken as error:
         raise StoreError(
             f"store {store!r} is in use by a server; expected one that is not: stop the server first"

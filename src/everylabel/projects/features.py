@@ -3,15 +3,19 @@
 If the folder already has other features, new ones are written to next/ and replace them once the command has
 passed all checks (`replace_features`). Only new items are embedded: items whose content was embedded before
 keep their row, at any position. TF-IDF and pixels are fitted on the first items; the fit is saved beside the
-features and embeds later items. Features embedded while a server runs are stored in pieces (`files.Pieces`)
+features and embeds later items. Features embedded while a server runs are stored in pieces (`Pieces`)
 until the next start.
 
 `embed_as` and `word_encoder` embed other items and words in the same way.
 """
 
 import hashlib
+import json
+import os
 import shutil
+import time
 import warnings
+import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,9 +24,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning
-from everylabel.core.files import NO_ARRAY, write_atomically
+from everylabel.core.files import NO_ARRAY, read_file, write_atomically, write_file
+from everylabel.core.files import VERSION as FILE_VERSION
 from everylabel.data.cache import make_folder
 from everylabel.data.classes import no_labels
+from everylabel.data.digests import content_digest
 from everylabel.data.display import Texts
 from everylabel.data.items import Items, Options
 from everylabel.labelling.model.training import Encoder
@@ -30,30 +36,18 @@ from everylabel.log.database import PRIVATE
 from everylabel.models.embedding import embed
 from everylabel.models.embedding.choose import knows_words
 from everylabel.models.embedding.embed import Embedder, NoImage
-from everylabel.projects.files import (
-    DIGESTS,
-    EMBEDDER,
-    FEATURES,
-    NEXT,
-    RECORD,
-    USUAL,
-    VERSION,
-    Kept,
-    Pieces,
-    Trust,
-    check_fit,
-    files_digests,
-    is_as_written,
-    is_fit,
-    item_digests,
-    load_features,
-    record_of,
-    write_json,
-)
 
 MADE_BY = ("kind", "model")  # features that agree in these are comparable, whatever their column
 AT_A_TIME = 16_384  # rows copied together
 GROWN = 3  # growth factor of the items since the fit, above which a note is shown
+FEATURES, RECORD, EMBEDDER = "features.npy", "features.json", "embedder.npz"
+DIGESTS = "digests.npy"  # digest of the item of each row, and of broken items
+VERSION = 2  # of the record
+NEXT = "next"  # sub-folder of new features, which replace the old ones after a successful start
+JOINED = "joined"  # sub-folder of features that were embedded while a server ran
+OLD_PIECES = "joined.rows"  # one file of pieces, written by version 0.2
+PIECE_FORMAT = "everylabel features of items that joined"
+USUAL = {"text": "minilm", "image": "dinov2"}  # models used if none is named
 Progress = Callable[[int, int], Any]  # rows done, rows in all
 
 
@@ -66,8 +60,15 @@ class Features(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class Kept(NamedTuple):
+    """Rows of features, and the row of each content digest."""
+
+    rows: np.ndarray
+    at: dict[str, int]
+
+
 def features_of(
-    items: Items, options: Options, folder: Path, trust: Trust, progress: Progress | None = None
+    items: Items, options: Options, folder: Path, trust_code: bool, progress: Progress | None = None
 ) -> Features:
     """Return features of the items: from the folder if they match the model and the content, else embedded.
 
@@ -75,7 +76,6 @@ def features_of(
     (`Items.replaced`).
     """
     n, kind, model = len(items), items.kind, options.model
-    changed = [str(place / FEATURES) for place in (folder, folder / NEXT) if _is_changed(place)]
     content = _content(kind, items.digests)
     for place in (folder, folder / NEXT):
         kept = _kept(place, content, model, n)
@@ -91,20 +91,19 @@ def features_of(
     kept_rows = None if before is None or forget else _kept_rows(folder, before, what)
     later, fitted_on = Pieces(folder, kind, model).read(), 0
     if before is not None and kept_rows is not None:
-        rows = _joined(items, [kept_rows, later], lambda some: embed_as(some, folder, trust, progress), place)
+        rows = _joined(
+            items, [kept_rows, later], lambda some: embed_as(some, folder, trust_code, progress), place
+        )
         fitted_on = int(before["fitted_on"])
         if fitted_on:
-            check_fit(folder, before)
             shutil.copyfile(folder / EMBEDDER, place / EMBEDDER)
     elif before is None and later.at:  # a server was killed before it had embedded all items
-        rows = _joined(items, [later], partial(_embedded, items.kind, model, trust, progress), place)
+        rows = _joined(items, [later], partial(_embedded, items.kind, model, trust_code, progress), place)
     else:
         files = {"out": place / FEATURES, "fit_out": place / EMBEDDER}
-        rows = _embedded(kind, model, trust, progress, items.items, **files)
-        fitted_on = n if is_fit(place) else 0
-    found = _recorded(items, what, place, folder, rows, fitted_on)
-    notes = [f"{path!r} had changed on disk: the items were embedded again" for path in changed]
-    return found._replace(notes=(*notes, *found.notes))
+        rows = _embedded(kind, model, trust_code, progress, items.items, **files)
+        fitted_on = n if (place / EMBEDDER).exists() else 0
+    return _recorded(items, what, place, folder, rows, fitted_on)
 
 
 def kept_items(folder: Path, options: Options) -> Items | None:
@@ -121,11 +120,6 @@ def kept_items(folder: Path, options: Options) -> Items | None:
         return None
     texts, ids = [""] * n, [str(i) for i in range(n)]
     return Items(texts, kind, ids, no_labels(n), display=Texts(texts), digests=digests)
-
-
-def _is_changed(place: Path) -> bool:
-    record = record_of(place)
-    return record is not None and not is_as_written(place, record, FEATURES)
 
 
 def write_features(items: Items, options: Options, folder: Path, rows: np.ndarray) -> None:
@@ -152,12 +146,11 @@ def _recorded(
         "what": what,
         "broken": broken,
         "fitted_on": fitted_on,
-        "files": files_digests(place),
     }
     for name in (FEATURES, EMBEDDER, DIGESTS):
         if (place / name).exists():
             (place / name).chmod(PRIVATE)
-    write_json(place / RECORD, record)
+    write_atomically(place / RECORD, lambda file: file.write(json.dumps(record).encode()), mode=PRIVATE)
     return Features(rows, broken, place, _grown(fitted_on, len(items), folder))
 
 
@@ -167,14 +160,13 @@ def _content(kind: str, digests: Sequence[str]) -> str:
 
 
 def _embedded(
-    kind: str, model: str | None, trust: Trust, progress: Progress | None, content: Any, **files: Path
+    kind: str, model: str | None, trust_code: bool, progress: Progress | None, content: Any, **files: Path
 ) -> np.ndarray:
     """Return features of the given content, written to a file if one is named."""
-    trust.check(model)
     show = None if progress is None else lambda done: progress(done, len(content))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # they are left out with a note
-        how: dict[str, Any] = {"kind": kind, "progress": show, "trust_model_code": trust.code, **files}
+        how: dict[str, Any] = {"kind": kind, "progress": show, "trust_model_code": trust_code, **files}
         return embed(content, model, **how)
 
 
@@ -182,10 +174,10 @@ def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> Ke
     """Return the folder's features; None if new ones would not be comparable."""
     fitted = record["fitted_on"]
     alike = record["what"] == what if fitted else all(record["what"][key] == what[key] for key in MADE_BY)
-    if not alike or (fitted and not is_fit(folder)):
+    if not alike or (fitted and not (folder / EMBEDDER).exists()):
         return None
     none = Kept(np.zeros((0, 0)), {}) if fitted else None  # reuse at least the fit
-    rows = load_features(folder, record)
+    rows = load_features(folder)
     try:
         digests = np.load(folder / DIGESTS, allow_pickle=False).astype(str).tolist()
     except NO_ARRAY:  # older versions wrote no digests
@@ -238,9 +230,9 @@ def _kept(place: Path, content: str, model: str | None, n: int) -> Features | No
     record = record_of(place)
     if record is None or record["content"] != content or record["what"]["model"] != model:
         return None
-    if record["fitted_on"] and not is_fit(place):
+    if record["fitted_on"] and not (place / EMBEDDER).exists():
         return None
-    rows = load_features(place, record)
+    rows = load_features(place)
     broken = tuple(int(i) for i in record["broken"])
     if rows is None or len(rows) + len(broken) != n:
         return None
@@ -261,44 +253,42 @@ def broken_rows(rows: np.ndarray) -> tuple[int, ...]:
     return tuple(int(i) for i in np.flatnonzero(np.isnan(rows[:, 0])))
 
 
-def embed_as(items: Any, place: Path, trust: Trust, progress: Progress | None = None) -> np.ndarray:
+def embed_as(items: Any, place: Path, trust_code: bool, progress: Progress | None = None) -> np.ndarray:
     """Return features of other items, embedded like those in this folder; NaN for broken images."""
-    kind, model, fit = made_by(place, trust)
+    kind, model, fit = made_by(place)
     show = None if progress is None else lambda done: progress(done, len(items))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # the caller reports them
-        how: dict[str, Any] = {"kind": kind, "fit": fit, "trust_model_code": trust.code}
+        how: dict[str, Any] = {"kind": kind, "fit": fit, "trust_model_code": trust_code}
         return embed(items, model, progress=show, **how)
 
 
-def embedder_as(place: Path, trust: Trust) -> Embedder:
+def embedder_as(place: Path, trust_code: bool) -> Embedder:
     """Return a reusable embedder, loaded once, that embeds like the features in this folder."""
-    kind, model, fit = made_by(place, trust)
-    return Embedder(kind, model, trust.code, fit)
+    kind, model, fit = made_by(place)
+    return Embedder(kind, model, trust_code, fit)
 
 
-def made_by(place: Path, trust: Trust) -> tuple[str, str | None, Path | None]:
+def made_by(place: Path) -> tuple[str, str | None, Path | None]:
     """Return the kind of items, the model and the file of its fit, for the features in a folder."""
     record = record_of(place)
     if record is None:
         raise FileNotFoundError(place / RECORD)
     kind, model = record["what"]["kind"], record["what"]["model"]
     if record["fitted_on"]:
-        check_fit(place, record)
         return kind, None, place / EMBEDDER
     model = USUAL[kind] if model is None else model  # never another one, even if more is installed by now
-    trust.check(model)
     return kind, model, None
 
 
 def word_encoder(
-    kind: str, place: Path | None, model: str | None, width: int, trust: Trust
+    kind: str, place: Path | None, model: str | None, width: int, trust_code: bool
 ) -> Encoder | None:
     """Return an encoder that embeds words like a source's texts; None for TF-IDF and images.
 
     kind, place : kind of items, and the folder of their features if they were embedded here
     model, width : the model that made features from the source, if known, and their number
-    trust : whether the model may be loaded
+    trust_code : whether the model may run its own code
     """
     if place is not None:
         record = record_of(place) if kind == "text" else None
@@ -306,15 +296,122 @@ def word_encoder(
         model = None if record is None or fitted else record["what"]["model"] or USUAL[kind]
     if model is None or kind == "image" or not knows_words(model):
         return None
-    return Encoder(model, partial(_words, model, width, trust))
+    return Encoder(model, partial(_words, model, width, trust_code))
 
 
-def _words(model: str, width: int, trust: Trust, phrases: Sequence[str]) -> np.ndarray:
-    trust.check(model)
-    vectors = embed(list(phrases), model, kind="text", trust_model_code=trust.code)
+def _words(model: str, width: int, trust_code: bool, phrases: Sequence[str]) -> np.ndarray:
+    vectors = embed(list(phrases), model, kind="text", trust_model_code=trust_code)
     if vectors.shape[1] != width:
         raise EverylabelError(
             f"model {model!r} has {vectors.shape[1]} features of a name, and the source {width}; expected "
             "--model with the one that embedded its texts, or --names-prior off"
         )
     return vectors
+
+
+def record_of(place: Path) -> dict[str, Any] | None:
+    """Return the record of the features in a folder; None if it is missing, damaged or of another version."""
+    try:
+        record: dict[str, Any] = json.loads((place / RECORD).read_text(encoding="utf-8"))
+        whole = {"content", "what", "broken", "fitted_on"} <= set(record) and record["what"]["kind"]
+        ours = record["version"] == VERSION and whole
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return record if ours else None
+
+
+def load_features(place: Path) -> np.ndarray | None:
+    """Return the features in a folder, memory-mapped; None if they are missing or cut short."""
+    try:
+        return np.load(place / FEATURES, mmap_mode="r", allow_pickle=False)
+    except NO_ARRAY:
+        return None
+
+
+def is_begun(folder: Path) -> bool:
+    """Return whether a folder has any features already."""
+    return record_of(folder) is not None or (folder / NEXT).exists()
+
+
+def replace_features(folder: Path, place: Path) -> None:
+    """Move the features in use into the folder itself, and remove others in next/."""
+    later = folder / NEXT
+    if place == later:
+        try:
+            (later / FEATURES).replace(folder / FEATURES)
+        except OSError:  # some systems cannot move a mapped file; it is found where it is
+            return
+        for name in (RECORD, EMBEDDER, DIGESTS):
+            (folder / name).unlink(missing_ok=True)
+        for name in (EMBEDDER, DIGESTS, RECORD):  # the record last: it confirms that the rest is complete
+            if (later / name).exists():
+                (later / name).replace(folder / name)
+    shutil.rmtree(later, ignore_errors=True)
+    shutil.rmtree(folder / JOINED, ignore_errors=True)  # merged into the features by now
+    (folder / OLD_PIECES).unlink(missing_ok=True)
+
+
+class Pieces:
+    """Features embedded while a server runs: one file per piece, until the next start merges them.
+
+    A file appears when it is complete, before its items join the pool: a killed server loses none.
+    """
+
+    def __init__(self, folder: Path, kind: str, model: str | None) -> None:
+        self.folder, self.made_by = folder / JOINED, {"kind": kind, "model": model}
+
+    def add(self, digests: Sequence[str], rows: np.ndarray) -> None:
+        """Write the features of some items; they are on disk when this returns."""
+        header = {"format": PIECE_FORMAT, "version": FILE_VERSION, **self.made_by}
+        arrays = {"digests": np.array(list(digests), "S"), "rows": rows}
+        path = make_folder(self.folder) / f"{time.time_ns():020}.npz"
+        write_file(path, header, arrays, mode=PRIVATE)
+        if hasattr(os, "O_DIRECTORY"):  # so that the name survives a power failure, too
+            folder = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def read(self) -> Kept:
+        """Return the features of this model and kind of items, without damaged files."""
+        found = [self._old(), *(self._piece(path) for path in sorted(self.folder.glob("*.npz")))]
+        pieces = [piece for piece in found if piece is not None]
+        pieces = [piece for piece in pieces if piece[1].shape[1] == pieces[-1][1].shape[1]]
+        if not pieces:
+            return Kept(np.zeros((0, 0), np.float32), {})
+        digests = [name.decode() for names, _ in pieces for name in names.tolist()]
+        return Kept(np.concatenate([rows for _, rows in pieces]), {name: i for i, name in enumerate(digests)})
+
+    def _piece(self, path: Path) -> tuple[np.ndarray, np.ndarray] | None:
+        try:
+            header, arrays = read_file(path, PIECE_FORMAT, "piece of features", "everylabel label")
+            digests, rows = arrays["digests"], arrays["rows"]
+        except (EverylabelError, KeyError):
+            return None
+        if {name: header.get(name) for name in self.made_by} != self.made_by:
+            return None
+        fits = digests.dtype.kind == "S" and rows.dtype == np.float32 and rows.ndim == 2
+        return (digests, rows) if fits and digests.shape == rows.shape[:1] else None
+
+    def _old(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the features in the file of version 0.2, without incomplete records."""
+        try:
+            with (self.folder.parent / OLD_PIECES).open("rb") as file:
+                header, data = json.loads(file.readline()), file.read()
+            fields = [("digest", "S16"), ("check", "<u4"), ("row", "<f4", (header.pop("width"),))]
+            record = np.dtype(fields)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        if header != {"version": 1, **self.made_by}:
+            return None
+        found = np.frombuffer(data, record, len(data) // record.itemsize)
+        found = found[[zlib.crc32(one["row"].tobytes()) == one["check"] for one in found]]
+        return found["digest"], found["row"]
+
+
+def item_digests(items: Items, places: Sequence[int]) -> list[str]:
+    """Return a hash of each item at these positions, even if the source has only one hash for all."""
+    if len(items.digests) == len(items):
+        return [items.digests[i] for i in places]
+    return [content_digest(items.items[i]) for i in places]

@@ -4,22 +4,21 @@ Each `events.Extended` records a hash of the features of the items that joined w
 expected to differ (another model, rows with other content), the items are logged again with the new hash.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, counted, listed
+from everylabel.core.errors import EverylabelError, counted
 from everylabel.data.digests import features_digest
-from everylabel.data.items import IdList, Items, Sent, stored_ids, with_sent
+from everylabel.data.items import IdList, Items, Sent, with_sent
 from everylabel.data.source_diff import compare
 from everylabel.log import events
 from everylabel.log.events import ABOUT_ITEMS
 from everylabel.log.store import Damaged, NoLog, Store, StoreError
-from everylabel.projects.files import Remembered, is_fit, remembered
-from everylabel.projects.project import Begin, Check, Opening, Project
+from everylabel.projects.project import Begin, Check, Opening, Project, Remembered
 
 STORE = "labels.sqlite"  # in the project's folder
 
@@ -36,9 +35,9 @@ def check_labelled(
 
     def check(opening: Opening) -> Items | None:
         place = str(opening.folder / STORE) if store is None else store
-        if opening.before is not None and (own_log or not accept):
-            name = log_name(opening.before.name, opening.before.id, opening.items, store)
-            _check_log_there(place, name, opening.before.log_in(store), own_log or "add --accept-changes")
+        before = opening.before
+        if store is None and before is not None and before.log and (own_log or not accept):
+            _check_log_there(place, before, own_log or "add --accept-changes")
         if not needed and "://" not in place and not Path(place).exists():
             return None
         now, items = opening.now, opening.items
@@ -51,7 +50,7 @@ def check_labelled(
             return None  # a database without our tables yet; the server reports other problems
         if known is None:
             return None
-        cause = "" if opening.before is None else now.options.differs(opening.before.options)
+        cause = "" if before is None else now.options.differs(before.options)
         if sent and not Path(now.source).exists() and Path(now.source).is_absolute():
             many = counted(len(sent), "item was", "items were")
             raise EverylabelError(
@@ -75,25 +74,22 @@ def log_mark(log: Store) -> str:
     return "" if first is None else repr(first.at)
 
 
-def _check_log_there(place: str, name: str, noted: str, without: str) -> None:
-    """Refuse to start a new log if the project's log is gone, empty or another one.
+def _check_log_there(place: str, before: Remembered, without: str) -> None:
+    """Refuse to start a new log if the log in the project's folder is gone, empty or another one.
 
     Errors of reading a log (another program holds it, a later version wrote it) are passed on unchanged: it
     may be the right log, which no backup should replace.
     """
-    if not noted:
-        return
     try:
-        with closing(Store(place, name, write=False)) as log:
+        with closing(Store(place, before.name, write=False)) as log:
             found = log_mark(log)
     except NoLog:
         found = ""
-    if found != noted:
-        there = "://" in place or Path(place).exists()
-        what = "is another one" if found else "holds nothing of this project" if there else "is gone"
+    if found != before.log:
+        what = "is another one" if found else "holds nothing of it" if Path(place).exists() else "is gone"
         raise EverylabelError(
-            f"the log {place.split('@')[-1]!r}, with the labels of this project, {what}; restore it or "
-            f"a backup (everylabel doctor checks the folder). To continue without its labels, {without}"
+            f"the log {place!r}, with the labels of this project, {what}; restore it or a backup (everylabel "
+            f"doctor checks it). To continue without its labels, {without}"
         )
 
 
@@ -181,31 +177,3 @@ def with_other_features(joined: Sequence[object], ids: IdList, features: np.ndar
         if body is not bodies[0]:
             later.update(names)
     return found
-
-
-def named_again(joined: Iterable[str], ids: IdList, features: np.ndarray) -> events.Extended:
-    """Return the event that records the current features of all items that joined."""
-    members, place = set(joined), ids.position
-    names = [name for name in ids if name in members]
-    return events.Extended(stored_ids(names), features_digest(features, [place[name] for name in names]))
-
-
-def features_may_differ(project: Project) -> bool:
-    """Return whether features are expected to differ: another model or column, or the fit was removed."""
-    before, now, place = remembered(project.folder), project.about, project.embedded_in
-    other = before is not None and now is not None and _made_by(before) != _made_by(now)
-    return other or (place is not None and is_fit(place) and not is_fit(project.folder))
-
-
-def _made_by(about: Remembered) -> tuple[str | None, ...]:
-    return about.options.model, about.options.text_column, about.options.image_column
-
-
-def changed_features(other: Sequence[str]) -> EverylabelError:
-    """Return the error for features that changed unexpectedly."""
-    return EverylabelError(
-        f"the features of {counted(len(other), 'item')} ({listed(list(other))}) are not those that were "
-        "labelled on; expected the same numbers: was features.npy changed, or were the items embedded by "
-        "another version of the model or its library? Put the old file back, or accept these with "
-        "--accept-changes: labels stay, and the model learns them on the new features"
-    )

@@ -30,11 +30,8 @@ from everylabel.labelling.views import offered
 from everylabel.log import events
 from everylabel.log.events import ABOUT_ITEMS, Event
 from everylabel.log.store import Store, StoreError
-from everylabel.projects.features import word_encoder
+from everylabel.projects.features import EMBEDDER, word_encoder
 from everylabel.projects.labelled import (
-    changed_features,
-    features_may_differ,
-    named_again,
     reading,
     store_name,
     store_place,
@@ -42,7 +39,7 @@ from everylabel.projects.labelled import (
 )
 from everylabel.projects.network import load_generation
 from everylabel.projects.options import LONGEST_PERSON, LabelOptions
-from everylabel.projects.project import Project
+from everylabel.projects.project import Project, remembered
 from everylabel.selection.pool.sparse import all_but
 from everylabel.selection.strategies import DEFAULT
 
@@ -155,7 +152,7 @@ def open_log(
             confirm=confirm,
             known_as=lambda item: project.known_as(item if project.here is None else project.here[item]),
             features=None if isinstance(project.ids, Numbered) else project.features,
-            new_features=options.accepts or unlabelled or features_may_differ(project),
+            new_features=options.accepts or unlabelled or _features_may_differ(project),
             snapshots=snapshots,
         )
         if known.renewed(project) != known:  # after the events about changed items are written
@@ -164,6 +161,16 @@ def open_log(
             rest = "" if project.here is None else "; labels of items that are still being embedded follow"
             note(f"{counted(imported, 'label')} imported{rest}")
         yield OpenLog(log, project, state)
+
+
+def _features_may_differ(project: Project) -> bool:
+    """Return whether features are expected to differ: another model or column, or the fit was removed."""
+    before, now, place = remembered(project.folder), project.about, project.embedded_in
+    if before is not None and now is not None:
+        for name in ("model", "text_column", "image_column"):
+            if getattr(before.options, name) != getattr(now.options, name):
+                return True
+    return place is not None and (place / EMBEDDER).exists() and not (project.folder / EMBEDDER).exists()
 
 
 def read_events(store: Store, source: Sequence[str], snapshots: Snapshots | None = None) -> State:
@@ -340,9 +347,19 @@ def _join(
     joined = [event.body for event in store.glance("extended")]
     other = with_other_features(joined, ids, features)
     if other and not new_features:
-        raise changed_features([name for names in other for name in names])
-    if other:
-        writer.emit("", named_again(state.ids, ids, features))
+        names = [name for names in other for name in names]
+        raise EverylabelError(
+            f"the features of {counted(len(names), 'item')} ({listed(names)}) are not those that were "
+            "labelled on; expected the same numbers: was features.npy changed, or were the items embedded by "
+            "another version of the model or its library? Put the old file back, remove features.npy of the "
+            "project to embed the items again, or accept these with --accept-changes: labels stay, and the "
+            "model learns them on the new features"
+        )
+    if other:  # record the current features of all items that joined
+        members = set(state.ids)
+        places = [i for i, name in enumerate(ids) if name in members]
+        again = stored_ids([ids[i] for i in places])
+        writer.emit("", events.Extended(again, features_digest(features, places)))
     unexplained = sum(len(names) for names in other if set(changed).isdisjoint(names))
     if unexplained and state.n_answers:
         note(f"the features of {counted(unexplained, 'item')} have changed; labels stay")
@@ -383,8 +400,8 @@ def _suggest(writer: _Writer, proposed: Iterable[Proposed], columns: Sequence[st
     for one in proposed:
         said = by_source.setdefault(_person(one.source), {})
         given = {class_number(writer, name): p for name, p in (one.probabilities or {}).items()}
-        vector = tuple(given), tuple(given.values())
-        said[one.id] = Suggestion(class_number(writer, one.label), one.score, *vector)  # the last one counts
+        probs = {number: p for number, p in given.items() if p}
+        said[one.id] = Suggestion(class_number(writer, one.label), one.score, probs)  # the last one counts
     return sum(
         write_suggestions(writer, IMPORTER, source, said, columns) for source, said in by_source.items()
     )
@@ -496,7 +513,7 @@ def class_names_of(project: Project) -> ClassNames:
     else:
         model = None if project.about is None else project.about.options.model
         width = project.features.shape[1]
-        encoder = word_encoder(project.kind, project.embedded_in, model, width, project.trust)
+        encoder = word_encoder(project.kind, project.embedded_in, model, width, project.trust_code)
     return ClassNames(encoder, project.folder / NAMES)
 
 

@@ -47,7 +47,7 @@ from everylabel.models.finetuning.job import (
     Job,
     write_job,
 )
-from everylabel.projects.files import USUAL, file_digest, record_of
+from everylabel.projects.features import USUAL, record_of
 from everylabel.projects.project import Project
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,6 @@ FEWEST, PER_CLASS, ENOUGH = 32, 4, 300  # labels of the first attempt: minimum, 
 GROWN = 1.5  # growth factor of the labels between attempts
 AGAIN = 1.1  # growth factor after which a failed attempt is repeated
 MOST_ITEMS = 20_000  # above this, re-embedding takes minutes: people are asked first
-LEAST_MEMORY = 1.5 * 2**30  # bytes of free memory that an attempt needs
 WAIT = 0.5  # seconds between checks
 
 
@@ -166,7 +165,7 @@ def load_generation(folder: Path, body: events.Generation | None) -> Generation 
             return None
         result = json.loads((place / RESULT).read_text())
         noted = json.loads((place / IDS).read_text())
-        ids, digests = (noted["ids"], noted["digests"]) if isinstance(noted, dict) else (noted, ())
+        ids, digests = noted["ids"], noted["digests"]
         probabilities = np.load(place / PROBABILITIES)
         classes = result["classes"]
         cross_fitted = {
@@ -235,6 +234,12 @@ def encoder_name(project: Project) -> str | None:
         model = record["what"]["model"]
     name = model or USUAL[project.kind]
     return ALIASES.get(name, name).removeprefix("st:").removeprefix("mean:")
+
+
+def file_digest(path: Path) -> str:
+    """Return a hash of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def weights_digest(place: Path) -> str:
@@ -356,12 +361,10 @@ class NetworkTrainer:
         """Fine-tune on the current labels; use the new features if they are better."""
         folder = self.project.folder / FOLDER
         number = 1 + max((each.number for each in self.desk.state.generations), default=0)
-        part = (
-            folder / f"{number}-{token_hex(4)}{PART}"
-        )  # a unique name: the process of a killed server may still be running
+        # a unique name: the process of a killed server may still be running
+        part = folder / f"{number}-{token_hex(4)}{PART}"
         ids, job = self.desk.read(self._job).result()
         items = [str(item) for item in self.content(ids)]
-        self._check_room(len(ids))
         part.mkdir(parents=True, mode=0o700)
         try:
             write_job(part, job, items)
@@ -404,18 +407,6 @@ class NetworkTrainer:
         return list(state.ids), Job(
             str(self._model), self.project.kind, classes, labels, phrases, dict(self.recipe)
         )
-
-    def _check_room(self, n: int) -> None:
-        """Refuse an attempt if memory or disk space is too small."""
-        free = shutil.disk_usage(self.project.folder).free
-        needed = 2**29 + 4096 * n
-        if free < needed:
-            raise EverylabelError(
-                f"the disk has {free / 2**30:.1f} GB left; fine-tuning needs {needed / 2**30:.1f} GB"
-            )
-        available = _available_memory()
-        if available is not None and available < LEAST_MEMORY:
-            raise EverylabelError(f"{available / 2**30:.1f} GB of memory are free; fine-tuning needs 1.5 GB")
 
     def _run(self, part: Path) -> None:
         """Run the process of an attempt to its end, and report its progress."""
@@ -502,13 +493,3 @@ class NetworkTrainer:
         for place in (self.project.folder / FOLDER).iterdir():
             if place.name.isdigit() and int(place.name) <= number - KEPT:
                 shutil.rmtree(place, ignore_errors=True)
-
-
-def _available_memory() -> float | None:
-    """Return the free memory in bytes; None if the system does not report it."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable")), None)
-    return None if found is None else 1024.0 * float(found)

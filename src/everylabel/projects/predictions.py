@@ -192,7 +192,7 @@ def _features(
         features = embedder.rows(items.items)
     else:
         assert project.embedded_in is not None
-        features = embed_as(items.items, project.embedded_in, project.trust, progress)
+        features = embed_as(items.items, project.embedded_in, project.trust_code, progress)
     broken = broken_rows(features) if items.kind == "image" else ()
     if not broken:
         return features, items, ()

@@ -1,13 +1,19 @@
-"""A project: the items of a source with their features, how they are shown, and a folder."""
+"""A project: the items of a source with their features, how they are shown, and a folder.
 
-import errno
+`project.json` in the folder saves source, name, id and options for the next start (`remember`, `remembered`).
+The folder may come from anybody. So the source and the table to show that it remembers are read only if they
+lie beside it, or are named now: otherwise it could show any file to the people who label, or call any
+address.
+"""
+
+import json
 import os
 import secrets
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +22,7 @@ import numpy as np
 
 from everylabel.core.checks import FAR, outlying_rows
 from everylabel.core.errors import EverylabelError, counted, listed
+from everylabel.core.files import write_atomically
 from everylabel.data.classes import check_class_count, class_names_in, clean_name, is_list, no_labels
 from everylabel.data.datasets.catalog import dataset_key
 from everylabel.data.items import Items, Options
@@ -23,28 +30,64 @@ from everylabel.data.media import why_unreadable
 from everylabel.data.read import dataset_name, read
 from everylabel.data.readers.table import NO_IDS
 from everylabel.labelling.desk import Generation
+from everylabel.log.database import PRIVATE
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import Growing, growing
-from everylabel.projects.features import Progress, embedder_as, features_of, kept_items
-from everylabel.projects.files import (
-    NONE_NAMED,
-    Remembered,
-    Trust,
-    check_show,
-    check_source,
+from everylabel.projects.features import (
+    Progress,
+    embedder_as,
+    features_of,
     is_begun,
-    note_trust,
+    kept_items,
     record_of,
-    remember,
-    remembered,
     replace_features,
-    trusted_before,
 )
 
 ENDING = ".everylabel"
+FILE = "project.json"  # source, name, id and options of a project, in its folder
 IN_MEMORY = "items in memory"  # source that no folder can name: `open_project` gets a reader for it
 OWN = 0o700  # mode of a folder that other users cannot read
 SHOWN = 5  # maximum number of omitted images to name
+
+
+class Remembered(NamedTuple):
+    """The saved data of a project's folder. The log is found by `name`, even if the source is renamed.
+
+    `id` distinguishes projects of the same name in a shared store. `log` identifies the log in the folder by
+    the time it was begun; "" if there is none, or if an earlier version began it.
+    """
+
+    source: str
+    name: str
+    options: Options
+    id: str = ""
+    log: str = ""
+
+
+def remember(folder: Path, project: Remembered) -> None:
+    """Save a project's source, name and options in its folder."""
+    about = {"source": project.source, "name": project.name, "id": project.id, "log": project.log}
+    text = json.dumps(about | asdict(project.options), indent=1, ensure_ascii=False)
+    write_atomically(folder / FILE, lambda file: file.write(text.encode()), mode=PRIVATE)
+
+
+def remembered(folder: Path) -> Remembered | None:
+    """Return the saved data of a folder; None if there is none."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored_options = {field.name: stored.get(field.name) for field in fields(Options)}
+        classes: Sequence[str] | None = stored_options.pop("classes")
+        options = Options(**stored_options, classes=None if classes is None else tuple(classes))
+        known = (str(stored.get(name) or "") for name in ("id", "log"))
+        return Remembered(str(stored["source"]), str(stored["name"]), options, *known)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise EverylabelError(
+            f"project file {str(path)!r} is damaged ({error!r}); remove it and pass the source's options "
+            "again: labels are kept elsewhere"
+        ) from error
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -59,7 +102,7 @@ class Project(Items):
     embedded_in : folder of the features if they were embedded, else None
     coming : embeds the items that have no features yet; None if all have
     here : position of the item of each row of features; None: all items in order
-    trust : the local model that may be loaded
+    trust_code : whether the model may run its own code
     generation : the fine-tuned encoder that made the features, if any
     """
 
@@ -72,7 +115,7 @@ class Project(Items):
     embedded_in: Path | None = None
     coming: Growing | None = None
     here: Sequence[int] | None = None
-    trust: Trust = NONE_NAMED
+    trust_code: bool = False
     generation: Generation | None = None
 
     @property
@@ -97,7 +140,7 @@ class Project(Items):
         if self.embedded_in is None:
             return None
         moved = record_of(self.embedded_in) is None  # to the project's folder, by `keep`
-        return embedder_as(self.folder if moved else self.embedded_in, self.trust)
+        return embedder_as(self.folder if moved else self.embedded_in, self.trust_code)
 
     def keep(self) -> None:
         """Save source and options for the next start, and let the new features replace older ones."""
@@ -105,7 +148,6 @@ class Project(Items):
             replace_features(self.folder, self.embedded_in)
         if self.about is not None:
             remember(self.folder, self.about)
-            note_trust(self.folder, self.about.id, self.trust)
 
     def blind(self) -> "Project":
         """Return the project with its labels as the truth of a simulated person, and no labels."""
@@ -163,8 +205,7 @@ def open_project(
     trust_model_code: bool = False,
     reader: Reader = read,
     fields: str | None = None,
-    private: bool = False,
-    needed: bool = True,
+    reading: bool = False,
     embed: bool = True,
 ) -> Project:
     """Return a source as a project with memory-mapped features; items without features are embedded.
@@ -175,8 +216,6 @@ def open_project(
     source : as in `everylabel label`. With the folder of an existing project and another `folder`, that
         project's source is read with its options and saved to `folder`. IN_MEMORY if only `reader` has the
         items.
-    model : a local model is loaded only if it is named here, not if the folder remembers it: the folder may
-        come from anybody
     folder : where features and labels are stored; by default SOURCE.everylabel beside the source
     progress : called with the number of rows embedded so far and of all rows
     check : called after reading the source, before anything is embedded or written; may refuse it, or return
@@ -185,8 +224,8 @@ def open_project(
         like `check` and returns the positions of items needed at once; None: all.
     keep : save the options for the next start. False leaves that to `Project.keep`.
     reader : reads the source, a full path or a dataset's name, as the options say
-    private : the items are shown to nobody else, so a remembered source may be anywhere on this machine
-    needed : False: if the source is gone, use the features in the folder, with empty items
+    reading : the items are shown to nobody else, so a remembered source may be anywhere on this machine; if
+        it is gone, use the features in the folder, with empty items
     embed : False: only labels are needed, so items get no features
     """
     shown = show if show is None or "://" in str(show) else Path(show).absolute()
@@ -203,22 +242,22 @@ def open_project(
         fields,
     )
     own = Path(f"{Path(source).absolute()}{ENDING}")
-    if not needed and folder is None and not Path(source).exists() and remembered(own) is not None:
+    if reading and folder is None and not Path(source).exists() and remembered(own) is not None:
         source = own  # only its folder is left
     place, about = located(source, folder, given)
     where, options = about.source, about.options
-    home = place
-    if _is_project(source):
-        home = Path(source).absolute()
-        check_source(home, where, private=private)
-    if options.show is not None and given.show is None:
-        check_show(home, where, options.show, private=private)
     before = remembered(place)
     if before is not None and Path(where).is_absolute() and not Path(where).exists():
-        kept = None if needed else kept_items(place, options)
+        kept = kept_items(place, options) if reading else None
         if kept is None:
             raise _gone(where, place)
         reader = partial(_as_kept, kept)
+    home = place
+    if _is_project(source):
+        home = Path(source).absolute()
+        check_source(home, where, reading=reading)
+    if options.show is not None and given.show is None:
+        check_show(home, where, options.show, reading=reading)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         items = with_clean_classes(_read(reader, where, options, given))
@@ -229,11 +268,9 @@ def open_project(
         if begin is not None and items.features is None:
             at_once = begin(Opening(place, about, before, items))
         with _made(place):
-            named = Trust(model, trust_model_code)
-            trust = trusted_before(place, about.id) if named == NONE_NAMED else named
             if not embed and items.features is None:
                 items = replace(items, features=np.zeros((len(items), 0), np.float32))
-            project = _with_features(items, about, place, trust, progress, at_once)
+            project = _with_features(items, about, place, trust_model_code, progress, at_once)
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []
     warned = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
@@ -347,7 +384,7 @@ def _with_features(
     items: Items,
     about: Remembered,
     folder: Path,
-    trust: Trust,
+    trust_code: bool,
     progress: Progress | None,
     needed: Sequence[int] | None = None,
 ) -> Project:
@@ -355,25 +392,19 @@ def _with_features(
 
     needed : positions that must be embedded, besides a sample; None: all
     """
-    known = {"name": about.name, "source": about.source, "id": about.id, "trust": trust}
+    known = {"name": about.name, "source": about.source, "id": about.id, "trust_code": trust_code}
     coming = None
     if items.features is None and needed is not None and not is_begun(folder):
-        coming = growing(items, about.options, folder, trust)
+        coming = growing(items, about.options, folder, trust_code)
     if coming is not None and needed is not None:
         here, rows = coming.begin(needed, progress)
-        own = {
-            "features": rows,
-            "here": here,
-            "coming": coming,
-            "folder": folder,
-            "about": about,
-        }
+        own = {"features": rows, "here": here, "coming": coming, "folder": folder, "about": about}
         return Project(**vars(items) | own | known)
     features = items.features
     notes: tuple[str, ...] = ()
     place: Path | None = None
     if features is None:
-        features, broken, place, notes = features_of(items, about.options, folder, trust, progress)
+        features, broken, place, notes = features_of(items, about.options, folder, trust_code, progress)
         if broken:
             notes = (*notes, left_out(items, broken))
             items = items.without(broken)
@@ -424,13 +455,47 @@ def _made(folder: Path) -> Iterator[None]:
         ) from error
     try:
         yield
-    except BaseException as error:
+    except BaseException:
         if not there:
             with suppress(OSError):
                 folder.rmdir()
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            raise EverylabelError(
-                f"the disk of {str(folder)!r} is full ({error.strerror}); make room there, or choose another "
-                "folder by --project"
-            ) from error
         raise
+
+
+def check_source(folder: Path, source: str, *, reading: bool = False) -> None:
+    """Refuse a remembered source that is not beside the project's folder; an address never is.
+
+    reading : nobody else sees it, so it may be anywhere on this machine
+    """
+    if dataset_key(source) is None and not _may_be_read(source, [folder.absolute().parent], reading):
+        raise EverylabelError(
+            f"the project {str(folder)!r} remembers the source {source!r}, which is not beside it and not "
+            "named by you; everybody who labels would see it. If that is meant, name both: everylabel label "
+            f"{shlex.quote(source)} --project {shlex.quote(str(folder))}"
+        )
+
+
+def check_show(folder: Path, source: str, show: str, *, reading: bool = False) -> None:
+    """Refuse a remembered table to show that is neither beside the folder nor beside the source."""
+    homes = [folder.absolute().parent, *([Path(source).parent] if Path(source).is_absolute() else [])]
+    if not _may_be_read(show, homes, reading):
+        raise EverylabelError(
+            f"the project {str(folder)!r} remembers the table {show!r} to show, which is not beside it and "
+            "not named by you; everybody who labels would see it. If that is meant, add "
+            f"--show {shlex.quote(show)}"
+        )
+
+
+def _may_be_read(place: str, homes: Sequence[Path], reading: bool) -> bool:
+    """Return whether a remembered path is absolute and, unless `reading`, lies in one of these folders."""
+    absolute = Path(place).is_absolute()  # else an address, or relative to the current directory
+    return absolute and (reading or lies_in(Path(place), [home.resolve() for home in homes]))
+
+
+def lies_in(place: Path, homes: Sequence[Path]) -> bool:
+    """Return whether a path lies in one of these resolved folders after following all links."""
+    try:
+        real = place.resolve()
+    except (OSError, RuntimeError, ValueError):  # a link to itself, or an invalid name
+        return False
+    return any(real.is_relative_to(home) for home in homes)

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.projects.files import check_source, remembered
-from everylabel.projects.project import ENDING, IN_MEMORY
+from everylabel.projects.project import ENDING, IN_MEMORY, check_source, remembered
 from everylabel.scale import filesystem
 from everylabel.scale.filesystem import Stamp
 
@@ -161,7 +160,7 @@ def shards_behind(source: str) -> str | None:
     before = remembered(path) if path.is_dir() and path.name.endswith(ENDING) else None
     if before is None or before.source == IN_MEMORY:
         return None
-    check_source(path, before.source, private=True)  # opening the project checks more
+    check_source(path, before.source, reading=True)  # opening the project checks more
     return before.source if is_shards(before.source) else None
 
 

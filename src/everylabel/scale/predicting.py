@@ -14,7 +14,6 @@ from everylabel.formats.records import prediction_records
 from everylabel.formats.tables import ROW, Cells, ItemColumns, write_table
 from everylabel.labelling.state.state import LabelSet
 from everylabel.models.embedding.embed import FITTED, Embedder
-from everylabel.projects.files import Trust
 from everylabel.projects.predictions import Head, head_of
 from everylabel.projects.project import Project
 from everylabel.scale import filesystem
@@ -133,7 +132,7 @@ def predict_shards(
     return Predicted(predictions, *done)
 
 
-def embedder_of(folder: str, trust: Trust) -> Embedder:
+def embedder_of(folder: str, trust_code: bool) -> Embedder:
     """Return an embedder of new items, made like the rows of a folder of shards."""
     manifest = finished_shards(folder)
     kind = "image" if "--image-column" in manifest.about else "text"
@@ -147,8 +146,7 @@ def embedder_of(folder: str, trust: Trust) -> Embedder:
             "features of the new items: everylabel embed NEW -o NEW.npy --fit with the same file"
         )
     else:
-        trust.check(model)
-        embedder = Embedder(kind, model, trust.code)
+        embedder = Embedder(kind, model, trust_code)
     if model_digest(embedder.backend) != manifest.about.get(DIGEST):
         raise EverylabelError(
             f"model {model!r} is not the one that made the shards {folder!r}; expected features of the new "

@@ -26,7 +26,8 @@ from everylabel.data.display import SHORT, Display, Texts, shown_item
 from everylabel.data.display import Rows as RowNumbers
 from everylabel.data.items import Items, Numbered, Options
 from everylabel.data.media import Picture, shown_image
-from everylabel.data.readers.table import check_ids_there, named_ids
+from everylabel.data.readers.rows import check_columns
+from everylabel.data.readers.table import named_ids
 from everylabel.labelling.model.training import Rows
 from everylabel.projects.project import Reader
 from everylabel.scale import filesystem
@@ -83,7 +84,7 @@ def _reader(features: Callable[[str, list[Shard]], Any], with_columns: bool = Fa
         n = sum(shard.rows for shard in shards)
         source, why = _source(manifest, options)
         if source is not None and (named := named_ids(options.id_column)) is not None:
-            check_ids_there(Path(source.place), list(source.types()), named)
+            check_columns(source.place, list(source.types()), [named])
         content, kind, display, notes = _shown(source, why, n)
         return Items(
             items=content,

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import class_names_in
-from everylabel.projects.files import Remembered, remember, remembered
-from everylabel.projects.project import Project
+from everylabel.projects.project import Project, Remembered, remember, remembered
 
 READY = "everylabel is ready: "
 PATIENCE = 10  # seconds to stop
@@ -21,7 +20,7 @@ PATIENCE = 10  # seconds to stop
 def server_process(project: Project, arguments: Sequence[str] = ()) -> Iterator[str]:
     """Yield the address of a new server process for the project; stop it afterwards."""
     about = hide_labels(project)
-    command = [sys.executable, "-m", "everylabel.cli", "label", about.source, *_trusted(project, about)]
+    command = [sys.executable, "-m", "everylabel.cli", "label", about.source, *_named(project, about)]
     options = ["--project", str(project.folder), "--port", "0", "--no-browser", *arguments]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=errors, text=True)
@@ -45,12 +44,10 @@ def server_process(project: Project, arguments: Sequence[str] = ()) -> Iterator[
                 process.stdout.close()
 
 
-def _trusted(project: Project, about: Remembered) -> list[str]:
-    """Return the arguments for the model and the shown table, if they were named."""
-    model, code = project.trust
-    named = {"--model": model, "--show": about.options.show}
-    arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
-    return [*arguments, "--trust-model-code"] if code else arguments
+def _named(project: Project, about: Remembered) -> list[str]:
+    """Return the arguments that a project does not remember, or that must be named again."""
+    shown = [] if about.options.show is None else ["--show", about.options.show]
+    return [*shown, "--trust-model-code"] if project.trust_code else shown
 
 
 def hide_labels(project: Project) -> Remembered:

@@ -14,16 +14,16 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from everylabel.core.errors import EverylabelError, counted
+from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Items, Numbered, Sent, not_sent, sent_items
 from everylabel.data.source_diff import Change, Known, compare
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.joining import CHANGED, TOO_MANY, Arriving, join, new_classes
+from everylabel.labelling.joining import CHANGED, Arriving, join
 from everylabel.labelling.state.types import Refused
 from everylabel.log.store import Store
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import PIECE, Look, Watched, embed_piece
-from everylabel.projects.files import Pieces, item_digests
+from everylabel.projects.features import Pieces, item_digests
 from everylabel.projects.log import is_for_test
 from everylabel.projects.project import left_out, with_clean_classes
 from everylabel.web.item_view import Shown
@@ -102,13 +102,8 @@ class Arrivals:
                     return
                 else:
                     self._closed.wait(max(EVERY, next_look - time.monotonic()))
-            except Refused as refusal:
-                if refusal.code != CHANGED:  # the server is stopping: the rest joins at the next start
-                    return
             except Exception:  # people continue with the items that have joined
-                logger.exception("embedding in the background failed; start again to continue")
-                if self._watched is None:
-                    return
+                logger.exception("new items cannot join")
                 self._closed.wait(SHARE * EVERY)
 
     def look(self) -> None:
@@ -136,10 +131,9 @@ class Arrivals:
                 if self._coming is not None and not self._waiting:
                     self._coming.finish(self._broken)
                     self._coming = None
-            except Refused:  # the server is stopping
-                raise
-            except EverylabelError as error:  # no model, a full disk
-                self._report(f"new items cannot be embedded now: {error}")
+            except EverylabelError as error:  # no model, a full disk, labels of too many classes
+                if getattr(error, "code", "") != CHANGED:  # else the next attempt uses the new network
+                    self._report(f"new items cannot join now: {error}")
                 return False
             finally:
                 self._count()
@@ -229,15 +223,7 @@ class Arrivals:
             labels = {project.ids[i]: project.classes[int(project.labels[i])] for i in labelled}
             test = {project.ids[i] for i in here if self._test and is_for_test(project, i, self._test)}
             content = project.some(here)
-            try:
-                joined = join(self.desk, names, rows, labels, test, content=content).result()
-            except Refused as refusal:
-                if refusal.code != TOO_MANY:
-                    raise
-                fit = {item: one for item, one in labels.items() if not new_classes(self.desk.state, [one])}
-                self._note(f"{counted(len(labels) - len(fit), 'label')} of new items left out: {refusal}")
-                joined = join(self.desk, names, rows, fit, test, content=content).result()
-            self.state.joined += joined
+            self.state.joined += join(self.desk, names, rows, labels, test, content=content).result()
         broken = sorted(set(places).difference(here))
         if broken:
             self._note(left_out(project, broken))

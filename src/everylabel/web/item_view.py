@@ -10,8 +10,6 @@ only http, https and mailto, so the guidelines cannot make the page run or fetch
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -27,60 +25,41 @@ from everylabel.data.items import Items, Numbered, id_list
 from everylabel.data.media import Picture
 from everylabel.labelling.state.types import Refused
 from everylabel.log.database import PRIVATE
-from everylabel.projects.files import lies_in
-from everylabel.projects.project import Project
+from everylabel.projects.project import Project, lies_in
 
 NAMES_OF_LABELS = {"label", "labels", "class", "category", "target", "y"}
-LONGEST = 1_000_000  # bytes
 COPY, NONE = "guidelines.md", "none"
 SAFE = ("http", "https", "mailto")
 
 
-class Allowed:
-    """The folders whose files may be shown; without folders, all files may."""
+def allowed_images(project: Project, others: Sequence[Path] = ()) -> list[Path]:
+    """Return the folders whose images may be shown: the source's own and `others`; [] for no limit.
 
-    def __init__(self, folders: Iterable[str | Path]) -> None:
-        self.folders = tuple(Path(folder).resolve() for folder in folders)
-
-    def __contains__(self, path: Path) -> bool:
-        """Return whether a file is in an allowed folder; each call follows links, since they may change."""
-        return not self.folders or lies_in(path, self.folders)
-
-    def outside(self, paths: Iterable[Path | None]) -> list[Path]:
-        """Return the files outside the allowed folders; each folder is resolved once, for speed."""
-
-        @lru_cache(10_000)
-        def folder_is(folder: Path) -> bool:
-            return lies_in(folder, self.folders)
-
-        def inside(path: Path) -> bool:
-            return lies_in(path, self.folders) if path.is_symlink() else folder_is(path.parent)
-
-        return [path for path in paths if path is not None and self.folders and not inside(path)]
-
-
-EVERYTHING = Allowed(())
-
-
-def allowed_images(project: Project, others: Sequence[Path] = ()) -> Allowed:
-    """Return the folders whose images may be shown: the source's own and `others`; refuse images outside."""
+    Images outside are refused: those of shards one by one, when they are requested, others at once.
+    """
     display = project.display
     home = display.home()
-    if home is not None:  # images outside are refused one by one, when requested
-        return Allowed([home, *others])
+    if home is not None:
+        return _resolved([home, *others])
     if not isinstance(display, Pictures) or project.about is None:
-        return EVERYTHING
+        return []
     own, show = Path(project.about.source), project.about.options.show
-    allowed = Allowed([own if own.is_dir() else own.parent, *([Path(show).parent] if show else []), *others])
+    allowed = _resolved(
+        [own if own.is_dir() else own.parent, *([Path(show).parent] if show else []), *others]
+    )
     files = (display.file(i) for i in range(len(display.images)))
-    outside = [str(path) for path in allowed.outside(files)]
+    outside = [str(file) for file in files if file is not None and not lies_in(file, allowed)]
     if outside:
         folder = Path(outside[0]).resolve().parent
         raise EverylabelError(
-            f"{len(outside):,} images lie outside the source's folder {str(allowed.folders[0])!r}: "
+            f"{len(outside):,} images lie outside the source's folder {str(allowed[0])!r}: "
             f"{listed(outside)}; everybody who labels would see them. To allow this, add --images-in {folder}"
         )
     return allowed
+
+
+def _resolved(folders: Iterable[str | Path]) -> list[Path]:
+    return [Path(folder).resolve() for folder in folders]
 
 
 class Shown:
@@ -90,13 +69,13 @@ class Shown:
         self,
         project: Project,
         fields: Sequence[str] | None = None,
-        allowed: Allowed = EVERYTHING,
+        allowed: Sequence[Path] = (),
         hidden: Sequence[str] = (),
     ) -> None:
         """Show a project.
 
         fields : the columns to show beside an item; default: all except label columns
-        allowed : the images that may be shown
+        allowed : the folders whose images may be shown, from `allowed_images`; () for no limit
         hidden : columns that are never shown, since they would give away the answer to a check
         """
         check_fields(project, fields)
@@ -169,9 +148,12 @@ class Shown:
             raise Refused(404, "no_image", str(error)) from error
 
     def may_show(self, project: Items, place: int) -> bool:
-        """Return whether an item's image is in an allowed folder; a file outside is never read."""
+        """Return whether an item's image is in an allowed folder; a file outside is never read.
+
+        Each call follows links, since they may change.
+        """
         file = project.display.file(place)
-        return file is None or file in self._allowed
+        return file is None or not self._allowed or lies_in(file, self._allowed)
 
 
 def image_url(item: str, digest: str) -> str:
@@ -222,46 +204,19 @@ class _Maker(MarkdownIt):
         return urlsplit(url.strip().lower()).scheme in SAFE
 
 
-@dataclass(frozen=True)
-class Guidelines:
-    """A project's guidelines: the named file, nothing if it is "none", or the copy of the last file."""
-
-    folder: Path
-    named: Path | None = None
-
-    @property
-    def _copy(self) -> Path:
-        return self.folder / COPY
-
-    @property
-    def _none(self) -> bool:
-        return self.named is not None and str(self.named) == NONE
-
-    def html(self) -> str:
-        """Return the guidelines as HTML, "" if there are none; an error names the option."""
-        ours = self._copy if self._copy.is_file() and not self._copy.is_symlink() else None
-        path = ours if self.named is None else self.named
-        return "" if path is None or self._none else rendered(read_guidelines(path))
-
-    def keep(self) -> None:
-        """Save a copy of the named file for the next start, or delete the copy for "none"."""
-        if self._none:
-            self._copy.unlink(missing_ok=True)
-        elif self.named is not None:
-            text = read_guidelines(self.named).encode()
-            write_atomically(self._copy, lambda file: file.write(text), mode=PRIVATE)
-
-
-def read_guidelines(path: Path) -> str:
-    """Return a file's Markdown; an error names the option."""
+def read_guidelines(folder: Path, named: Path | None = None) -> str:
+    """Return Markdown: of the named file, nothing if that is "none", by default the copy of the last file."""
+    path = folder / COPY if named is None else named
+    if str(path) == NONE or (named is None and not path.is_file()):
+        return ""
     try:
-        if path.stat().st_size > LONGEST:
-            raise EverylabelError(
-                f"--guidelines {str(path)!r} has more than {LONGEST:,} bytes; expected fewer"
-            )
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
         raise EverylabelError(
-            f"--guidelines {str(path)!r} cannot be read ({reason}); expected a Markdown file in UTF-8"
+            f"--guidelines {str(path)!r} cannot be read ({error}); expected a Markdown file in UTF-8"
         ) from error
+
+
+def keep_guidelines(folder: Path, text: str) -> None:
+    """Save the guidelines for the next start."""
+    write_atomically(folder / COPY, lambda file: file.write(text.encode()), mode=PRIVATE)

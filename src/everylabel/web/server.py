@@ -4,7 +4,6 @@ import contextlib
 import errno
 import gc
 import os
-import signal
 import socket
 import threading
 import webbrowser
@@ -18,11 +17,12 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp
 from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.retrainer import Retrainer, Snapshots, compiling
+from everylabel.labelling.model.retrainer import Retrainer, Snapshots, start_compiling
 from everylabel.labelling.service import Service
 from everylabel.projects.arrivals import Watched
 from everylabel.projects.labelled import log_mark
@@ -32,8 +32,8 @@ from everylabel.projects.options import LabelOptions, check_port
 from everylabel.projects.project import Project
 from everylabel.web.access import (
     LINK,
+    PROBLEMS,
     Access,
-    Compressed,
     Stopping,
     Tokens,
     answer_errors,
@@ -42,7 +42,14 @@ from everylabel.web.access import (
 )
 from everylabel.web.arrivals import Arrivals, Progress
 from everylabel.web.downloads import Downloads
-from everylabel.web.item_view import Guidelines, Shown, allowed_images, check_fields
+from everylabel.web.item_view import (
+    Shown,
+    allowed_images,
+    check_fields,
+    keep_guidelines,
+    read_guidelines,
+    rendered,
+)
 from everylabel.web.routes.answers import answers, classes, finishing, people, sending
 from everylabel.web.routes.reading import downloads, queues, reading
 
@@ -76,7 +83,9 @@ def serve(
     `note` receives messages for the user: a changed source, imported labels. `progress` receives the number
     of embedded items and their total while embedding continues in the background.
     """
-    with one_thread(), opened_server(project, options, ready, note, progress) as opened, rare_collections():
+    with one_thread(), opened_server(project, options, ready, note, progress) as opened:
+        gc.collect()
+        gc.freeze()  # or a full collection stops all threads for 80 ms, once in about a hundred labels
         opened.server.run(sockets=[opened.bound])
 
 
@@ -85,37 +94,37 @@ def opened_server(
     project: Project, options: LabelOptions, ready: Say, note: Say, progress: Progress | None
 ) -> Iterator[Opened]:
     """Yield a project's server, ready to run, and close everything afterwards; see `serve`."""
-    guidelines = Guidelines(project.folder, options.guidelines)
-    html = guidelines.html()
+    guidelines = read_guidelines(project.folder, options.guidelines)
     local = is_local(options.host) and not options.proxy  # a proxy forwards requests of other machines
     tokens = tokens_of(options.token, options.look_token, options.token_file, local)
     with (
         bound_socket(options.host, options.port) as bound,
         opened_project(project, options, note, progress) as (service, shown, arrivals),
     ):
-        guidelines.keep()
+        if options.guidelines is not None:
+            keep_guidelines(project.folder, guidelines)
         files = Downloads(shown, service.desk, options.layout)
-        how: dict[str, Any] = {"guidelines": html, "framed": options.framed and local}
+        how: dict[str, Any] = {"guidelines": rendered(guidelines), "framed": options.framed and local}
         app = make_app(service, shown, files, arrivals, tokens=tokens, **how)
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
-        with compile_ahead(service, len(project), project.features.shape[1]) as begin_compiling:
+        with contextlib.ExitStack() as at_end:
 
             def started() -> None:
                 service.desk.log.note_address(address.partition("?")[0])
                 _ready(address, options.browser, ready)
-                begin_compiling.set()
+                at_end.callback(compile_ahead(service, len(project), project.features.shape[1]))
                 arrivals.start()
 
             yield Opened(service, shown, address, Server(config, started), bound)
 
 
-def compile_ahead(service: Service, n: int, d: int) -> contextlib.AbstractContextManager[threading.Event]:
-    """Return a context that compiles ahead for a service, without keeping a reference to its model."""
+def compile_ahead(service: Service, n: int, d: int) -> Callable[[], None]:
+    """Compile ahead for a service of n items with d features; return a function that ends it."""
     learner = service.desk.learner
     here = n if learner.pool.can_scan else 0
     strategy = service.state.settings["strategy"]
-    return compiling(here * d, strategy, learner.exact, here * learner.pool.n_classes)
+    return start_compiling(here * d, strategy, learner.exact, here * learner.pool.n_classes)
 
 
 def make_app(
@@ -135,8 +144,15 @@ def make_app(
     framed : notebooks of this machine may show the page in a frame
     """
     project = shown.project
-    app = FastAPI(title="everylabel", version="1", docs_url=None, redoc_url=None, description=DESCRIPTION)
-    app.add_middleware(Compressed)
+    app = FastAPI(
+        title="everylabel",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        description=DESCRIPTION,
+        responses=PROBLEMS,
+    )
+    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     app.add_middleware(Access, tokens=tokens, framed=framed)  # outermost: checks before all else
     answer_errors(app)
     about = {"project": project.name, "project_id": project.id or project.name, "kind": project.kind}
@@ -199,21 +215,6 @@ def one_thread() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
-    """Keep the garbage collector from visiting all that was loaded before, until the block is left.
-
-    A full collection stops all threads: with the 120,000 objects of a started server it took 80 ms, and a
-    person who labelled waited for it.
-    """
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-@contextlib.contextmanager
 def opened_project(
     project: Project, options: LabelOptions, note: Say, progress: Progress | None
 ) -> Iterator[tuple[Service, Shown, Arrivals]]:
@@ -224,8 +225,8 @@ def opened_project(
     names, snapshots = class_names_of(project), Snapshots(project.folder, note)
     opening = open_log(project, options, note, names, snapshots)
     with opening as (store, project, state):
-        if project.about is not None:
-            project = replace(project, about=project.about.with_log(options.store, log_mark(store)))
+        if project.about is not None and options.store is None:
+            project = replace(project, about=project.about._replace(log=log_mark(store)))
         project.keep()  # nothing was refused: store these options
         if len(state.classes) < 2:
             there = "one class" if state.classes else "no class"
@@ -321,29 +322,12 @@ class Server(uvicorn.Server):
         self._ready = ready
 
     def handle_exit(self, sig: int, frame: Any) -> None:
+        """Stop, or stop at once if asked again; uvicorn's own would send the signal on to the process."""
         os.write(2, b"stopping ...\n")  # unbuffered, and safe in a signal handler
-        super().handle_exit(sig, frame)
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        try:
-            await super().startup(sockets)
-        except OSError as error:  # another program bound the same port before either listened
-            if error.errno != errno.EADDRINUSE or not sockets:
-                raise
-            raise port_in_use(*sockets[0].getsockname()[:2]) from error
+        await super().startup(sockets)
         if self.started:
             self._ready()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {
-            number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

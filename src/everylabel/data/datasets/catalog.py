@@ -1,10 +1,9 @@
 """The datasets of App. E: their files and URLs, their readers, and their sizes.
 
-SHA-256 sums are of the publishers' files. If a sum is unknown (None), the sum of the first download is
-written beside the file, and every later use is checked against it. App. E prints 3,840 / 920 for
-Snacks, which does not add up to its total of 6,745; the published sizes do. Its 5,000 test instances of
-DBpedia are those of one class: the file has 70,000. Digits ship with scikit-learn; their file is read
-directly, since importing scikit-learn's datasets takes 1.4 s.
+SHA-256 sums are of the publishers' files. App. E prints 3,840 / 920 for Snacks, which does not add up to its
+total of 6,745; the published sizes do. Its 5,000 test instances of DBpedia are those of one class: the file
+has 70,000. Digits ship with scikit-learn; their file is read directly, since importing scikit-learn's
+datasets takes 1.4 s.
 """
 
 import csv
@@ -142,7 +141,6 @@ class Entry(NamedTuple):
     read: Callable[[Path], Dataset]
     n_classes: int
     sizes: dict[str, int]
-    balanced: bool  # all classes have the same size, in every split with labels
     kind: str = "text"  # or "image"
 
 
@@ -159,7 +157,6 @@ CATALOG: dict[str, Entry] = {
         read_cifar10,
         10,
         {"train": 50_000, "test": 10_000},
-        balanced=True,
         kind="image",
     ),
     "snacks": Entry(
@@ -167,7 +164,6 @@ CATALOG: dict[str, Entry] = {
         read_snacks,
         20,
         {"train": 4838, "val": 955, "test": 952},
-        balanced=False,
         kind="image",
     ),
     "dtd": Entry(
@@ -180,7 +176,6 @@ CATALOG: dict[str, Entry] = {
         read_dtd,
         47,
         {"train": 1880, "val": 1880, "test": 1880},
-        balanced=True,
         kind="image",
     ),
     "dbpedia": Entry(
@@ -188,7 +183,6 @@ CATALOG: dict[str, Entry] = {
         read_dbpedia,
         14,
         {"train": 560_000, "test": 70_000},
-        balanced=True,
     ),
     "banking77": Entry(
         (
@@ -198,7 +192,6 @@ CATALOG: dict[str, Entry] = {
         read_banking77,
         77,
         {"train": 10_003, "test": 3080},
-        balanced=False,
     ),
     "clinc150": Entry(
         (
@@ -210,7 +203,6 @@ CATALOG: dict[str, Entry] = {
         read_clinc150,
         150,
         {"train": 15_000, "val": 3000, "test": 4500, "oos_train": 100, "oos_val": 100, "oos_test": 1000},
-        balanced=True,
     ),
 }
 NAMES = (*CATALOG, "digits")

@@ -59,7 +59,7 @@ class Dataset:
         return self["val"]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the features to an .npz file that `load_dataset(name, path)` opens memory-mapped."""
+        """Write the features to an .npz file that `load_dataset(name, path)` reads."""
         arrays: dict[str, Any] = {"classes": np.array(self.classes)}
         arrays |= {} if self.model is None else {"model": np.array(self.model)}
         for name, split in self.splits.items():

@@ -1,18 +1,15 @@
 """A dataset by its name: from a file of features, a folder of official files, the cache or its URL.
 
 A file of features is one .npz with X_train, y_train, X_test, ... and classes. `model` in it, or the file's
-name (NAME_minilm384.npz), names the model that made them. A file written by np.savez (not compressed) is
-memory-mapped, so that it opens at once.
+name (NAME_minilm384.npz), names the model that made them.
 """
 
 import hashlib
 import os
-import shutil
-import struct
 import warnings
 import zipfile
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -20,17 +17,7 @@ from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data.cache import cache_folder
 from everylabel.data.datasets.catalog import CATALOG, NAMES, Entry, File, dataset_key, digits_dataset
 from everylabel.data.datasets.dataset import Dataset, Split
-from everylabel.data.datasets.fetch import (
-    SUFFIXES,
-    NotThere,
-    Progress,
-    check_sum,
-    fetch,
-    forget,
-    recorded,
-    unpacked,
-    unpacked_to,
-)
+from everylabel.data.datasets.fetch import SUFFIXES, NotThere, Progress, check_sum, fetch, unpacked
 
 SHORT = ("minilm", "bert")  # names of models of texts, as `embed` knows them
 
@@ -55,19 +42,15 @@ def read_dataset(
         return digits_dataset()
     entry, home = CATALOG[key], cache_folder() / "datasets" / key
     if source is not None and "://" in str(source):
-        files = _beside(str(source), entry, check)
         folder = cache_folder() / "sources" / hashlib.sha256(str(source).encode()).hexdigest()[:16]
-        place = folder / files[0].name if len(files) == 1 else folder
-        return _fetched(key, files, folder, place, check, progress)
-    places: list[tuple[Path, tuple[Path, ...]]] = [(home, (home,))]
-    if source is not None:
-        place = Path(source)
-        places = [(place, (place / "official" / key, place / key, place))]
-    elif os.environ.get("EVERYLABEL_DATA"):
-        place = Path(os.environ["EVERYLABEL_DATA"])
-        places.insert(0, (place, (place / "official" / key, place / key)))
-    for place, folders in places:
-        found = _look(key, place, folders, stored, check)
+        name = File(str(source)).name
+        known = {official.name: official.sha256 for official in entry.files} if check else {}
+        return _read(key, fetch(str(source), folder / name, known.get(name), progress), check)
+    places = [home] if source is None else [Path(source)]
+    if source is None and os.environ.get("EVERYLABEL_DATA"):
+        places.insert(0, Path(os.environ["EVERYLABEL_DATA"]))
+    for place in places:
+        found = _look(key, place, stored, check)
         if found is not None:
             return found
     if source is not None:
@@ -76,39 +59,12 @@ def read_dataset(
     if not download:
         wanted = ", ".join(f"{official.name} ({official.url})" for official in entry.files)
         raise EverylabelError(f"{key} is not here and download=False; put {wanted} into {str(home)!r}")
-    return _fetched(key, entry.files, home, home, check, progress)
+    for official in entry.files:
+        fetch(official.url, home / official.name, official.sha256, progress)
+    return _read(key, home, check)
 
 
-def _beside(url: str, entry: Entry, check: bool) -> tuple[File, ...]:
-    """Return the file at a URL; if it has the name of an official file, all official files from there."""
-    base, _, last = url.rpartition("/")
-    name, mark, query = last.partition("?")
-    if name not in {official.name for official in entry.files}:
-        return (File(url),)
-    return tuple(
-        File(f"{base}/{official.name}{mark}{query}", official.sha256 if check else None)
-        for official in entry.files
-    )
-
-
-def _fetched(
-    key: str, files: tuple[File, ...], folder: Path, place: Path, check: bool, progress: Progress | None
-) -> Dataset:
-    """Fetch files into a folder and read them; delete new files without a known sum that cannot be read."""
-    new = [folder / file.name for file in files if not (folder / file.name).exists()]
-    for file in files:
-        fetch(file.url, folder / file.name, file.sha256, progress)
-    try:
-        return _read(key, place, check)
-    except EverylabelError:
-        for path in new:
-            if recorded(path) is not None:
-                shutil.rmtree(unpacked_to(path), ignore_errors=True)
-                forget(path)
-        raise
-
-
-def _look(key: str, place: Path, folders: tuple[Path, ...], stored: bool, check: bool) -> Dataset | None:
+def _look(key: str, place: Path, stored: bool, check: bool) -> Dataset | None:
     """Return the dataset if it is in this place, as features (if allowed) or as official files."""
     if place.is_file():
         return _read(key, place, check)
@@ -117,11 +73,9 @@ def _look(key: str, place: Path, folders: tuple[Path, ...], stored: bool, check:
         raise EverylabelError(f"source {str(place)!r} has {', '.join(p.name for p in files)}; pass one file")
     if files:
         return _read(key, files[0], check)
-    for folder in folders:
-        try:
+    for folder in (place / key, place):
+        with suppress(NotThere):
             return _read(key, folder, check)
-        except NotThere:
-            continue
     return None
 
 
@@ -140,7 +94,7 @@ def _read(key: str, path: Path, check: bool) -> Dataset:
     for file in [path] if path.is_file() else [path / name for name in sums]:
         if file.is_file():
             if check:
-                check_sum(file, sums.get(file.name) or recorded(file))
+                check_sum(file, sums.get(file.name))
             folder = unpacked(file) if file.name.endswith(SUFFIXES) else folder
     data = entry.read(folder)
     if check:
@@ -166,19 +120,18 @@ def _check_sizes(data: Dataset, entry: Entry) -> None:
         )
     for part, size in entry.sizes.items():
         split = data[part]
-        counts = np.bincount(split.labels[split.labels >= 0], minlength=entry.n_classes)
-        uneven = entry.balanced and not part.startswith("oos") and np.ptp(counts) > 0
-        if len(split) != size or uneven:
-            found = f"{len(split)} instances in {part}, {counts.min()} to {counts.max()} a class"
-            wanted = f"{size}{', as many of each class' if entry.balanced else ''}"
-            raise EverylabelError(f"{data.name} has {found}; expected {wanted} {anyway}")
+        if len(split) != size:
+            raise EverylabelError(
+                f"{data.name} has {len(split)} instances in {part}; expected {size} {anyway}"
+            )
 
 
 def read_features(path: Path, name: str, kind: str) -> Dataset:
     """Return a dataset whose splits have features and labels."""
     try:
-        arrays = open_npz(path)
-    except (OSError, ValueError, EOFError, struct.error, zipfile.BadZipFile) as error:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = dict(stored)
+    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise EverylabelError(f"path {str(path)!r} is damaged or no .npz file ({error})") from error
     names = [key.removeprefix("X_") for key in arrays if key.startswith("X_")]
     if "train" not in names or "classes" not in arrays:
@@ -211,35 +164,3 @@ def _model(arrays: dict[str, np.ndarray], path: Path) -> str | None:
         return str(arrays["model"])
     parts = [part.rstrip("0123456789") for part in path.stem.split("_")[1:]]
     return next((name for name in parts if name in SHORT), None)
-
-
-def open_npz(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of an .npz file: memory-mapped if stored, read if compressed."""
-    arrays: dict[str, np.ndarray] = {}
-    with (
-        zipfile.ZipFile(path) as archive,
-        np.load(path, allow_pickle=False) as loaded,
-        path.open("rb") as file,
-    ):
-        for info in archive.infolist():
-            key = info.filename.removesuffix(".npy")
-            if info.compress_type != zipfile.ZIP_STORED:
-                arrays[key] = loaded[key]
-                continue
-            file.seek(info.header_offset + 26)
-            name_length, extra_length = struct.unpack("<HH", file.read(4))
-            file.seek(info.header_offset + 30 + name_length + extra_length)
-            arrays[key] = _mapped(path, file)
-    return arrays
-
-
-def _mapped(path: Path, file: BinaryIO) -> np.ndarray:
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read(file)
-    if dtype.hasobject:
-        raise ValueError("it holds Python objects")
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    offset = file.tell()
-    return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")

@@ -1,6 +1,5 @@
 """Existing features (.npy, .npz), with a table that shows the content of each row (--show)."""
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,17 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core import files
 from everylabel.core.errors import EverylabelError
-from everylabel.core.files import NO_ARRAY, unpacked_size
+from everylabel.core.files import NO_ARRAY
 from everylabel.data.cells import text_of
 from everylabel.data.classes import Names, check_classes, label_numbers, no_labels
 from everylabel.data.digests import features_digest, row_digests
 from everylabel.data.display import Columns, Rows, Texts, some_rows
-from everylabel.data.items import IdList, Items, Options, unique_ids
+from everylabel.data.items import MOST_FIELDS, IdList, Items, Options, unique_ids
+from everylabel.data.readers.rows import SUFFIXES as TABLES
 from everylabel.data.readers.rows import check_columns
 from everylabel.data.readers.table import (
-    MOST_FIELDS,
     Ids,
     check_no_columns,
     ids_of,
@@ -27,11 +25,9 @@ from everylabel.data.readers.table import (
     pictures,
     read_columns,
 )
-from everylabel.data.readers.table import SUFFIXES as TABLES
 
 SUFFIXES = (".npy", ".npz")
 LARGEST = 1e18  # largest feature: its square must not overflow
-HALF_INFINITY = 0x7C00  # in the bits of half precision; NaN is above
 FEATURES, LABELS = ("X", "features", "embeddings"), ("y", "labels")
 KNOWN = (*FEATURES, *LABELS, "ids", "classes")
 
@@ -120,11 +116,8 @@ def open_arrays(path: Path) -> Stored:
             arrays: dict[str, np.ndarray] = {"X": np.load(path, mmap_mode="r", allow_pickle=False)}
         else:
             with np.load(path, allow_pickle=False) as file:
-                _check_fits(path)
                 held = list(file.files)
                 arrays = {name: file[name] for name in held if name in KNOWN}
-    except EverylabelError:
-        raise
     except (*NO_ARRAY, KeyError, TypeError, NotImplementedError, RuntimeError) as error:
         raise EverylabelError(f"path {str(path)!r} is empty or damaged ({error}); expected arrays") from error
     features = next((arrays[name] for name in FEATURES if name in arrays), None)
@@ -142,18 +135,6 @@ def open_arrays(path: Path) -> Stored:
     classes = None if labels is None else _class_names(path, labels, arrays.get("classes"))
     names = None if ids is None else [str(name) for name in ids.tolist()]
     return Stored(features, labels, classes, names)
-
-
-def _check_fits(path: Path) -> None:
-    """Raise if the arrays of a file, by its headers, do not fit into memory."""
-    with zipfile.ZipFile(path) as archive:
-        size = unpacked_size(archive)
-    if size > files.MEMORY_SHARE * files.total_memory():
-        raise EverylabelError(
-            f"path {str(path)!r} holds arrays of {size / 1e9:,.1f} GB, and this machine has a memory of "
-            f"{files.total_memory() / 1e9:,.1f} GB; expected a .npy file of features, which is not read as "
-            "a whole"
-        )
 
 
 def _own_ids(stored: Stored) -> Ids:
@@ -200,8 +181,6 @@ def _check_finite(path: Path | str, features: np.ndarray) -> None:
         return
     for at in range(0, len(features), 16_384):
         part = features[at : at + 16_384]
-        if part.dtype == np.float16 and int((part.view(np.uint16) & 0x7FFF).max(initial=0)) < HALF_INFINITY:
-            continue
         good = np.abs(part) <= LARGEST  # NaN is not
         if not good.all():
             row = at + int(np.flatnonzero(~good.all(axis=1))[0])

@@ -134,24 +134,18 @@ def _columns(source: dict[Any, Any]) -> Frame | None:
             f"columns of the dict differ in length: {sizes_text}; expected the same number of rows in each"
         )
     own = {str(name): name for name in source}
-    return Frame(list(own), lambda name: _plain_list(source[own[name]]), "columns", max(sizes.values()))
+    return Frame(list(own), lambda name: _values(source[own[name]]), "columns", max(sizes.values()))
+
+
+def _values(column: Any) -> list[Any]:
+    values: list[Any] = column.tolist() if hasattr(column, "tolist") else list(column)
+    return values
 
 
 def _is_column(values: Any) -> bool:
-    if isinstance(values, list | tuple):
-        return True
-    is_table = hasattr(values, "columns") or hasattr(values, "column_names")
-    return not is_table and getattr(values, "ndim", 1) == 1 and _way(values) is not None
-
-
-def _way(values: Any) -> str | None:
-    """Return the method that turns a column of this library into a list."""
-    return next((way for way in ("to_list", "to_pylist", "tolist") if hasattr(values, way)), None)
-
-
-def _plain_list(values: Any) -> list[Any]:
-    way = None if isinstance(values, list | tuple) else _way(values)
-    return list(values) if way is None else list(getattr(values, way)())
+    has_values = isinstance(values, list | tuple) or hasattr(values, "tolist") or hasattr(values, "to_list")
+    is_table = hasattr(values, "column_names")
+    return has_values and not is_table and getattr(values, "ndim", 1) == 1
 
 
 def _dicts(rows: list[dict[Any, Any]] | tuple[dict[Any, Any], ...]) -> Frame:

@@ -7,91 +7,81 @@ beyond the header would be lost.
 import codecs
 import csv
 import json
-import re
 import warnings
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
-from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from everylabel.core import files
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, EverylabelWarning, listed, nearest, need
-from everylabel.data.cells import text_of
+from everylabel.data.cells import text_of, valid
 
+SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")
 FIELD_LIMIT = 2**31 - 1
 JOIN, CUT = "join", "cut"  # treatment of rows that are too long
 SHOWN = 80  # characters of such a row
 Row = dict[str, Any]
+Rows = Callable[[list[str]], Iterable[Row]]  # yields the named columns of each row
 AT_A_TIME = 4096  # rows
 LEVELS = 5  # depth of nested objects that become columns
 # raised by pyarrow for a damaged file; its errors are subclasses of these
 DAMAGED = (ValueError, OSError, RuntimeError, NotImplementedError, MemoryError)
-XML, CELLS = 0.04, 0.25  # shares of this machine's memory: an unpacked file, its table
-CELL = 40  # bytes of an empty cell: 32 in calamine, 8 in a list
-WIDEST, HIGHEST = 16_384, 1_048_576  # XFD1048576 is the last cell of a sheet
-PLACE = re.compile(rb"""<(?:\w+:)?(?:row|c)\b[^<>]*?\sr\s*=\s*["']([A-Za-z]*)(\d*)""")  # of a row or a cell
 ERRORS = {"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#GETTING_DATA"}
-Sheet = tuple[list[str], list[list[Any]]]
 
 
 def read_rows(
-    path: Path, columns: list[str], encoding: str | None = None, long_rows: str | None = None
+    path: Path, columns: list[str] | None, encoding: str | None = None, long_rows: str | None = None
 ) -> Iterator[Row]:
     """Yield the named columns of each row; raise for a missing column before the first row.
 
+    columns : None for all
     long_rows : treatment of CSV rows with more cells than the header; None refuses them
     """
-    delimited = partial(_csv, long_rows=long_rows)
-    readers: dict[str, Callable[[Path, list[str], str | None], Iterator[Row]]] = {
-        ".csv": delimited,
-        ".tsv": delimited,
-        ".jsonl": _jsonl,
-        ".ndjson": _jsonl,
-        ".json": _json,
-        ".xlsx": _xlsx,
-        ".parquet": _parquet,
-    }
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise EverylabelError(f"path {str(path)!r} has an unknown ending; expected {', '.join(readers)}")
-    try:
-        if path.stat().st_size == 0:
-            raise _empty(path)
-        check_columns(path, column_names(path, encoding), columns)
-        yield from reader(path, columns, encoding)
-    except OSError as error:
-        raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
+    with _naming(path):
+        names, rows = _table(path, encoding, long_rows)
+        check_columns(path, names, columns or [])
+        yield from rows(list(dict.fromkeys(names)) if columns is None else columns)
 
 
 def column_names(path: Path, encoding: str | None = None) -> list[str]:
     """Return the names of a file's columns: of a JSONL file, those of its first row."""
+    with _naming(path):
+        return _table(path, encoding, None)[0]
+
+
+def _table(path: Path, encoding: str | None, long_rows: str | None) -> tuple[list[str], Rows]:
+    """Return the names of a file's columns, and its rows."""
     suffix = path.suffix.lower()
-    try:
-        if suffix == ".parquet":
-            names = parquet_columns(path)
-        elif suffix == ".xlsx":
-            names = read_sheet(path)[0]
-        elif suffix == ".json":
-            names = list(dict.fromkeys(name for row in _objects(path, encoding) for name in row))
-        elif suffix in (".jsonl", ".ndjson"):
-            first = next((line for line in read_lines(path, encoding) if line.strip()), "")
-            names = list(_object(path, 1, first)) if first else []
-        else:
-            names = header_of(path, encoding)
-    except OSError as error:
-        raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
+    if suffix in (".csv", ".tsv"):
+        names, rows = _delimited(path, encoding, long_rows)
+    elif suffix in (".json", ".jsonl", ".ndjson"):
+        names, rows = _json(path, encoding, lines=suffix != ".json")
+    elif suffix == ".xlsx":
+        names, rows = _xlsx(path)
+    elif suffix == ".parquet":
+        names, rows = _parquet(path)
+    else:
+        raise EverylabelError(f"path {str(path)!r} has an unknown ending; expected {', '.join(SUFFIXES)}")
     names = [name for name in names if name]
     if not names:
-        raise _empty(path)
-    return names
+        raise EverylabelError(f"path {str(path)!r} is empty; expected a file with names of columns, and rows")
+    return names, rows
 
 
-def _empty(path: Path) -> EverylabelError:
-    return EverylabelError(f"path {str(path)!r} is empty; expected a file with names of columns, and rows")
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in errors of reading it."""
+    try:
+        yield
+    except OSError as error:
+        raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
+    except csv.Error as error:
+        raise EverylabelError(
+            f"path {str(path)!r} is no clean CSV file: {error}; expected lines that end in \\n"
+        ) from error
 
 
 class Column:
@@ -125,26 +115,10 @@ def check_columns(path: Any, there: list[str], wanted: list[str]) -> None:
         raise EverylabelError(f"column {missing[0]!r} is not in {str(path)!r}; expected one of {names}{hint}")
 
 
-def _csv(path: Path, columns: list[str], encoding: str | None, long_rows: str | None) -> Iterator[Row]:
-    rows = read_delimited(path, encoding, long_rows)
-    header = next(rows)
-    at = {name: header.index(name) for name in columns}
-    for row in rows:
-        yield {name: row[i] if i < len(row) else None for name, i in at.items()}
-
-
-def parsed_json(text: str) -> Any:
-    """Return parsed JSON; lone surrogates become question marks."""
-    stored = json.loads(text)
-    if "\\ud" not in text and "\\uD" not in text:
-        return stored
-    return json.loads(json.dumps(stored, ensure_ascii=False).encode("utf-8", "replace"))
-
-
 def _object(path: Path, number: int, line: str) -> Row:
     """Return a line's object."""
     try:
-        row = parsed_json(line)
+        row = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise EverylabelError(
             f"line {number} of {str(path)!r} is no JSON ({error}); expected one object a line"
@@ -162,21 +136,26 @@ def _flat(row: Row, before: str = "", levels: int = LEVELS) -> Row:
             for inner, some in _flat(value, f"{before}{name}.", levels - 1).items():
                 flat.setdefault(inner, some)
         else:
-            flat[f"{before}{name}"] = value
+            flat[valid(f"{before}{name}")] = value
     return flat
 
 
-def _jsonl(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
-    for number, line in enumerate(read_lines(path, encoding), 1):
-        if line.strip():
-            row = _object(path, number, line)
-            yield {name: row.get(name) for name in columns}
+def _json(path: Path, encoding: str | None, *, lines: bool) -> tuple[list[str], Rows]:
+    if lines:
+        numbered = enumerate(read_lines(path, encoding), 1)
+        objects: Iterable[Row] = (_object(path, i, line) for i, line in numbered if line.strip())
+        first = next(iter(objects), {})
+        names, objects = list(first), chain([first], objects)
+    else:
+        objects = _objects(path, encoding)
+        names = list(dict.fromkeys(name for row in objects for name in row))
+    return names, lambda columns: ({name: row.get(name) for name in columns} for row in objects)
 
 
 def _objects(path: Path, encoding: str | None) -> list[Row]:
     """Return the objects of a JSON file: a list of objects, or an object with one such list."""
     try:
-        stored = parsed_json("".join(read_lines(path, encoding)))
+        stored = json.loads("".join(read_lines(path, encoding)))
     except (ValueError, RecursionError) as error:
         raise EverylabelError(f"path {str(path)!r} is no JSON ({error}); expected [{{...}}, ...]") from error
     if isinstance(stored, dict):
@@ -189,41 +168,21 @@ def _objects(path: Path, encoding: str | None) -> list[Row]:
     return [_flat(row) for row in stored]
 
 
-def _json(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
-    yield from ({name: row.get(name) for name in columns} for row in _objects(path, encoding))
-
-
-def _xlsx(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
-    header, rows = read_sheet(path)
-    at = {name: header.index(name) for name in columns}
-    yield from ({name: row[i] for name, i in at.items()} for row in rows)
-
-
-def _parquet(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
-    yield from read_parquet(path, columns)
-
-
-def parquet_columns(path: Path) -> list[str]:
-    """Return the names of the columns."""
-    with _opened(path) as file:
-        return list(file.schema_arrow.names)
-
-
-def read_parquet(path: Path, columns: list[str]) -> Iterator[Row]:
-    """Yield the named columns of each row, never all in memory."""
-    with _opened(path) as file:
-        batches = file.iter_batches(batch_size=AT_A_TIME, columns=columns)
-        while True:
+def _parquet(path: Path) -> tuple[list[str], Rows]:
+    def rows(columns: list[str]) -> Iterator[Row]:
+        """Yield rows, never all in memory."""
+        with _opened(path) as file:
             try:
-                batch = next(batches, None)
+                for batch in file.iter_batches(batch_size=AT_A_TIME, columns=columns):
+                    values, names = [column.to_pylist() for column in batch.columns], batch.schema.names
+                    yield from (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
             except DAMAGED as error:
                 raise EverylabelError(
                     f"path {str(path)!r} is damaged ({error}); expected a Parquet file"
                 ) from error
-            if batch is None:
-                return
-            values, names = [column.to_pylist() for column in batch.columns], batch.schema.names
-            yield from (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+
+    with _opened(path) as file:
+        return list(file.schema_arrow.names), rows
 
 
 def _opened(path: Path) -> Any:
@@ -233,84 +192,47 @@ def _opened(path: Path) -> Any:
         raise EverylabelError(f"path {str(path)!r} is no Parquet file ({error})") from error
 
 
-def read_sheet(path: Path) -> Sheet:
-    """Return the header and the rows of the first sheet without empty rows; warn of other sheets."""
-    about = path.stat()
-    return _read(path, about.st_mtime_ns, about.st_size)
-
-
-@lru_cache(maxsize=1)  # callers ask for its header, for some rows, and for all
-def _read(path: Path, changed: int, size: int) -> Sheet:
+def _xlsx(path: Path) -> tuple[list[str], Rows]:
+    """Return the header and the rows of the first sheet without empty rows."""
     from python_calamine import CalamineWorkbook  # slow to import, and only for spreadsheets
 
     try:
-        _check_size(path)
         with CalamineWorkbook.from_path(path) as book:
-            names = book.sheet_names
+            sheets = book.sheet_names
             found = ([_value(cell) for cell in row] for row in book.get_sheet_by_index(0).iter_rows())
-            rows = [row for row in found if any(cell is not None for cell in row)]
-    except (EverylabelError, KeyboardInterrupt, SystemExit):
+            cells = [row for row in found if any(cell is not None for cell in row)]
+    except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of calamine's on a damaged file is no Exception
         raise EverylabelError(
             f"path {str(path)!r} is no .xlsx file, or has a password ({error}); save it as .xlsx or .csv"
         ) from error
-    if len(names) > 1:
-        warnings.warn(
-            f"{path.name} has {len(names)} sheets; the first is read, {names[0]!r}, not {listed(names[1:])}",
-            EverylabelWarning,
-            stacklevel=3,
-        )
-    return _table(path, rows)
-
-
-def _check_size(path: Path) -> None:
-    """Raise for a file that would not fit into memory: calamine holds every cell up to the last one."""
-    columns = rows = 1
-    with zipfile.ZipFile(path) as archive:
-        size = files.unpacked_size(archive)
-        _check_room(path, size, XML)
-        for entry in archive.infolist():
-            for letters, number in PLACE.findall(archive.read(entry)):
-                columns, rows = max(columns, _column(letters)), max(rows, int(number[:8] or 0))
-    if columns > WIDEST or rows > HIGHEST:
-        raise ValueError("it has cells beyond the last one of a sheet, XFD1048576")
-    _check_room(path, CELL * columns * rows, CELLS)
-
-
-def _check_room(path: Path, size: int, share: float) -> None:
-    if size > share * files.total_memory():
-        raise EverylabelError(
-            f"path {str(path)!r} unpacks to {size / 1e9:,.1f} GB or more, too much for this machine's memory "
-            f"of {files.total_memory() / 1e9:,.1f} GB; save it as .csv, which is read row by row"
-        )
-
-
-def _column(letters: bytes) -> int:
-    """Return the number, from 1, of a column such as AB."""
-    number = 0
-    for letter in letters.upper()[:5]:
-        number = 26 * number + letter - ord("A") + 1
-    return number
-
-
-def _table(path: Path, rows: list[list[Any]]) -> Sheet:
-    """Return the header and rows of its length; raise for rows with more cells."""
-    if not rows:
-        return [], []
-    header = ["" if cell is None else str(cell).strip() for cell in rows[0]]
-    while not header[-1]:
+    header = ["" if cell is None else str(cell).strip() for cell in cells[0]] if cells else []
+    while header and not header[-1]:
         header.pop()
-    width = len(header)
-    too_long = [
-        f"row {i}" for i, row in enumerate(rows[1:], 2) if any(cell is not None for cell in row[width:])
-    ]
-    if too_long:
-        raise EverylabelError(
-            f"{len(too_long):,} row(s) of {path.name} have more cells than the header's {width}: "
-            f"{listed(too_long)}; name these columns in the first row, or empty their cells"
-        )
-    return header, [row[:width] for row in rows[1:]]
+
+    def rows(columns: list[str]) -> Iterator[Row]:
+        if len(sheets) > 1:
+            warnings.warn(
+                f"{path.name} has {len(sheets)} sheets; the first is read, {sheets[0]!r}, not "
+                f"{listed(sheets[1:])}",
+                EverylabelWarning,
+                stacklevel=3,
+            )
+        extra = [
+            f"row {i}"
+            for i, row in enumerate(cells, 1)
+            if any(cell is not None for cell in row[len(header) :])
+        ]
+        if extra:
+            raise EverylabelError(
+                f"{len(extra):,} row(s) of {path.name} have more cells than the header's {len(header)}: "
+                f"{listed(extra)}; name these columns in the first row, or empty their cells"
+            )
+        at = {name: header.index(name) for name in columns}
+        yield from ({name: row[i] for name, i in at.items()} for row in cells[1:])
+
+    return header, rows
 
 
 def _value(cell: Any) -> Any:
@@ -327,11 +249,7 @@ def _value(cell: Any) -> Any:
 
 
 def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
-    """Yield decoded lines.
-
-    A line that is not UTF-8 is read as Windows-1252, which holds Latin-1, unless an earlier line has shown
-    that the file is UTF-8: then its bad bytes are replaced. A note reports both.
-    """
+    """Yield decoded lines; a note tells of lines that are not UTF-8, read as Windows-1252 or Latin-1."""
     if encoding is not None:
         try:
             with path.open(encoding=encoding, newline="") as file:
@@ -341,9 +259,7 @@ def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
                 f"path {str(path)!r} cannot be read as {encoding!r} ({error}); pass its true encoding"
             ) from error
         return
-    bad: list[str] = []
-    legacy: list[str] = []
-    is_utf8 = False
+    legacy: list[int] = []
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if number == 1:
@@ -351,26 +267,17 @@ def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
                     raise EverylabelError(
                         f"path {str(path)!r} is UTF-16; pass encoding='utf-16' (--encoding utf-16)"
                     )
-                is_utf8 = line.startswith(codecs.BOM_UTF8)
                 line = line.removeprefix(codecs.BOM_UTF8)
             try:
                 text = line.decode("utf-8")
-                is_utf8 = is_utf8 or (not legacy and not line.isascii())
             except UnicodeDecodeError:
-                (bad if is_utf8 else legacy).append(f"line {number}")
-                text = line.decode("utf-8", "replace") if is_utf8 else _windows(line)
+                legacy.append(number)
+                text = _windows(line)
             yield text
     if legacy:
         warnings.warn(
-            f"{path.name} is not UTF-8; {len(legacy):,} line(s) were read as Windows-1252, the first is "
+            f"{path.name} is not UTF-8; {len(legacy):,} line(s) were read as Windows-1252, the first is line "
             f"{legacy[0]}; if letters look wrong, pass the file's encoding (--encoding)",
-            EverylabelWarning,
-            stacklevel=2,
-        )
-    if bad:
-        warnings.warn(
-            f"{len(bad)} line(s) of {path.name} are not UTF-8, their bad bytes were replaced: {listed(bad)}; "
-            "if there are many, pass encoding='latin-1' (--encoding latin-1) or the like",
             EverylabelWarning,
             stacklevel=2,
         )
@@ -389,15 +296,8 @@ def delimiter_of(header: str) -> str:
     return max(",;\t", key=header.count)
 
 
-def header_of(path: Path, encoding: str | None) -> list[str]:
-    """Return the names of a file's columns."""
-    first = next((line for line in read_lines(path, encoding) if line.strip()), "")
-    with _naming(path):
-        return _cells(first, delimiter_of(first))
-
-
-def read_delimited(path: Path, encoding: str | None, long_rows: str | None) -> Iterator[list[str]]:
-    """Yield the header, then the cells of each row; rows that are too long are listed at the end.
+def _delimited(path: Path, encoding: str | None, long_rows: str | None) -> tuple[list[str], Rows]:
+    """Return the header and the rows; rows that are too long are listed at the end.
 
     long_rows : "join" joins extra cells to the last one, "cut" drops them
     """
@@ -405,35 +305,29 @@ def read_delimited(path: Path, encoding: str | None, long_rows: str | None) -> I
     if long_rows is not None:
         check_choice(long_rows, "--long-rows", [JOIN, CUT])
     lines = read_lines(path, encoding)
-    before, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (0, ""))
+    before, first = next(((i, line) for i, line in enumerate(lines) if line.strip()), (0, ""))
     delimiter = delimiter_of(first)
-    too_long: list[str] = []
-    with _naming(path):
-        header = _cells(first, delimiter)
-        yield header
-        n, reader = len(header), csv.reader(lines, delimiter=delimiter)
+    reader = csv.reader(chain([first], lines), delimiter=delimiter)
+    header = [name.strip() for name in next(reader, [])]
+    n = len(header)
+
+    def rows(columns: list[str]) -> Iterator[Row]:
+        at = {name: header.index(name) for name in columns}
+        too_long: list[str] = []
         for row in reader:
             if any(map(str.strip, row[n:])):
                 too_long.append(f"line {before + reader.line_num} ({delimiter.join(row)[:SHOWN]!r})")
                 if long_rows == JOIN:
                     row[n - 1 :] = [delimiter.join(row[n - 1 :])]
             if row:
-                yield row
-    if too_long:
-        report_long(path.name, too_long, n, delimiter, long_rows)
+                yield {name: row[i] if i < len(row) else None for name, i in at.items()}
+        if too_long:
+            _report_long(path.name, too_long, n, delimiter, long_rows)
+
+    return header, rows
 
 
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except csv.Error as error:
-        raise EverylabelError(
-            f"path {str(path)!r} is no clean CSV file: {error}; expected lines that end in \\n"
-        ) from error
-
-
-def report_long(name: str, rows: list[str], n: int, delimiter: str, long_rows: str | None) -> None:
+def _report_long(name: str, rows: list[str], n: int, delimiter: str, long_rows: str | None) -> None:
     """Warn about rows with more cells than the header; raise unless `long_rows` says what to do."""
     what = f"{len(rows):,} row(s) of {name} have more cells than the header's {n}"
     if long_rows is None:
@@ -443,7 +337,3 @@ def report_long(name: str, rows: list[str], n: int, delimiter: str, long_rows: s
         )
     done = "joined to the last" if long_rows == JOIN else "left out"
     warnings.warn(f"{what}, which were {done}: {listed(rows)}", EverylabelWarning, stacklevel=2)
-
-
-def _cells(line: str, delimiter: str) -> list[str]:
-    return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]

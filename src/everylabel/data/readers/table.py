@@ -23,13 +23,11 @@ from everylabel.data.classes import (
 )
 from everylabel.data.digests import bytes_digest, image_digests, text_digests
 from everylabel.data.display import Columns, Pictures, Texts
-from everylabel.data.items import LONGEST_ID, IdList, Items, Options, unique_ids
-from everylabel.data.media import FILES_TRIED, image_bytes, is_image, unpacked_image
+from everylabel.data.items import LONGEST_ID, MOST_FIELDS, IdList, Items, Options, unique_ids
 from everylabel.data.media import SUFFIXES as IMAGES
+from everylabel.data.media import are_paths, image_bytes, is_image, unpacked_image
 from everylabel.data.readers.rows import check_columns, column_names, read_rows
 
-SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")
-MOST_FIELDS = 12  # columns shown beside the item
 LOOK_AT = 1000  # rows that a column is judged by
 NEAR = 0.5  # share of the longest mean length; a column at least this long could be the text, too
 USUAL = ("id", "_id", "uuid", "guid", "key")  # names of id columns, besides those that end in _id
@@ -42,9 +40,6 @@ def read_table(path: Path, options: Options, plain: bool = False, base: Path | N
     plain : without detected ids, and without columns to show
     base : folder of relative image paths; default: the file's folder
     """
-    named = named_ids(options.id_column)
-    if named is not None:
-        check_ids_there(path, column_names(path, options.encoding), named)
     columns = read_columns(path, wanted_columns(options), options, others=not plain)
     base, chosen, notes = base or path.parent, dict[str, str](), list[str]()
     if not plain:
@@ -222,36 +217,28 @@ def read_columns(
     path: Path, wanted: Sequence[str | None], options: Options, others: bool = True
 ) -> dict[str, list[Any]]:
     """Return the columns of all rows, in the file's order; without `others` only the wanted ones."""
-    named = [name for name in wanted if name is not None]
-    if not others:
-        return _all_rows(path, list(dict.fromkeys(named)), options)
-    there = list(dict.fromkeys(column_names(path, options.encoding)))
-    check_columns(path, there, named)
-    return _all_rows(path, there, options)
-
-
-def _all_rows(path: Path, names: list[str], options: Options) -> dict[str, list[Any]]:
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    for row in read_rows(path, names, options.encoding, options.long_rows):
+    named = list(dict.fromkeys(name for name in wanted if name is not None))
+    columns: dict[str, list[Any]] = {}
+    for row in read_rows(path, None if others else named, options.encoding, options.long_rows):
+        if not columns:
+            check_columns(path, list(row), named)
+            columns = {name: [] for name in row}
         for name, column in columns.items():
             column.append(row[name])
-    if not next(iter(columns.values()), []):
+    if not columns:
         raise EverylabelError(f"source {str(path)!r} has a header and no rows; expected at least one")
     return columns
 
 
 def find_column(path: Path, taken: Sequence[str | None], options: Options) -> tuple[str, str] | None:
     """Return "text" or "image" and the one column that looks like it; an error if there are several."""
-    there = list(dict.fromkeys(column_names(path, options.encoding)))
-    check_columns(path, there, [name for name in taken if name is not None])
-    names = [name for name in there if name not in taken]
-    some = read_rows(path, names, options.encoding, options.long_rows)
-    rows = list(islice(some, LOOK_AT)) if names else []
+    rows = list(islice(read_rows(path, None, options.encoding, options.long_rows), LOOK_AT))
     if not rows:
         raise EverylabelError(f"source {str(path)!r} has no rows to label; expected a header and rows")
-    return looks_like(
-        f"source {str(path)!r}", {name: [row[name] for row in rows] for name in names}, there, path.parent
-    )
+    there = list(rows[0])
+    check_columns(path, there, [name for name in taken if name is not None])
+    some = {name: [row[name] for row in rows] for name in there if name not in taken}
+    return looks_like(f"source {str(path)!r}", some, there, path.parent)
 
 
 def looks_like(
@@ -263,7 +250,7 @@ def looks_like(
     base : where paths of images start
     """
     columns = {name: [text_of(value).strip() for value in values] for name, values in some.items()}
-    images = [name for name in columns if _are_images(base, columns[name])]
+    images = [name for name in columns if are_paths(list(filter(None, columns[name])), base)]
     texts = [name for name in _texts(columns) if name not in images]
     if len(texts) == 1:
         return "text", texts[0]
@@ -293,13 +280,6 @@ def _are_words(values: list[str]) -> bool:
     words = sum(" " in value and any(map(str.isalpha, value)) for value in filled)
     paths = sum(value.lower().endswith(tuple(IMAGES)) for value in filled)
     return bool(filled) and words > len(filled) / 2 and paths < len(filled) / 2
-
-
-def _are_images(base: Path, values: list[str]) -> bool:
-    filled = [value for value in values if value]
-    if not filled or not all(value.lower().endswith(tuple(IMAGES)) for value in filled):
-        return False
-    return any((base / value).is_file() for value in filled[:FILES_TRIED])
 
 
 class Ids(NamedTuple):
@@ -337,16 +317,6 @@ def check_no_columns(options: Options, instead: str = "a table with this one") -
             raise EverylabelError(
                 f"--{kind}-column is {name!r} and the source has no columns; expected {instead}"
             )
-
-
-def check_ids_there(path: Path, there: Sequence[str], id_column: str) -> None:
-    """Raise if the id column is missing (it may have existed last time)."""
-    if id_column not in there:
-        names = listed([repr(name) for name in there], 20)
-        raise EverylabelError(
-            f"--id-column {id_column!r} is not in {str(path)!r}; expected one of {names}, or --id-column "
-            f"{NO_IDS}: rows are then recognised by their content"
-        )
 
 
 def choose_ids(columns: Mapping[str, Sequence[Any]], taken: Sequence[str]) -> tuple[str | None, str | None]:

@@ -10,15 +10,13 @@ confirms that it belongs to this log and the source still has its items; only la
 the log. The mean is the starting point of training.
 """
 
-import atexit
 import dataclasses
 import hashlib
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -29,7 +27,7 @@ from everylabel.core import Posterior
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_atomically, write_file
 from everylabel.data.items import Numbered, id_list, ids_from_stored, stored_ids
-from everylabel.labelling.desk import Desk, Finish
+from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Learner, Mean, local_pool
 from everylabel.labelling.model.training import Rows, TrainingSet
 from everylabel.labelling.quality.accuracy import check_weights
@@ -164,7 +162,7 @@ class Retrainer:
             self.desk.learned.wait()
             if self._stopped.is_set():
                 return
-            if self.desk.rows.refusal() is not None or not self._is_due():
+            if not self._is_due():
                 self._stopped.wait(WAIT)
                 continue
             began = time.thread_time()  # without the time spent waiting for the desk
@@ -182,7 +180,7 @@ class Retrainer:
             self._stopped.wait(REST * (time.thread_time() - began))
 
     def _save(self) -> None:
-        if self.snapshots is None or self.desk.rows.refusal() is not None:
+        if self.snapshots is None:
             return
         try:
             self._saved = self.desk.state.seq
@@ -222,7 +220,7 @@ def retrain(desk: Desk) -> None:
         evidence = Evidence(
             drawn={},
             foretold=state.foretold(),
-            given=dict(state.first),
+            given=state.first_answers(),
             test=dict(state.test_labels),
             held_out=set(state.test),
             cross_fitted=desk.cross_fitted(),
@@ -246,7 +244,7 @@ def retrain(desk: Desk) -> None:
         learner.close()
         raise
     # the rest, and the exchange, happen in one round of the desk: no label is missed
-    desk.submit(lambda: _taken_over(desk, learner), alone=True).result()
+    desk.submit(lambda: desk.take_over(learner), alone=True).result()
     if desk.learner is learner and len(set(labels.values())) > 1:
         evidence = evidence._replace(drawn=check_weights(checks))
         _log_assessment(desk, assess(training, trained, learner, evidence))
@@ -267,61 +265,38 @@ def _learn_consensus(desk: Desk) -> None:
         return
     answers, final, features = found
     consensus = find_consensus(features, answers, final)
-
-    def take() -> Finish:
-        desk.take_consensus(consensus)
-        return lambda: None
-
-    desk.submit(take).result()
-
-
-def _taken_over(desk: Desk, learner: Learner) -> Finish:
-    desk.take_over(learner)
-    return lambda: None
+    desk.submit(lambda: desk.take_consensus(consensus)).result()
 
 
 def _log_assessment(desk: Desk, found: Assessment) -> None:
     """Write the accuracy estimate to the log, if it has changed."""
 
-    def write() -> Finish:
+    def write() -> None:
         desk.assessment = found
         if desk.state.assessed[-1:] != [found.body]:
             desk.emit("", found.body)
-        return lambda: None
 
     desk.submit(write).result()
 
 
-@contextmanager
-def compiling(size: int, strategy: str, exact: bool = True, n_logits: int = 0) -> Iterator[threading.Event]:
-    """Compile in a separate thread once the yielded event is set, and stop when the block is left.
+def start_compiling(size: int, strategy: str, exact: bool = True, n_logits: int = 0) -> Callable[[], None]:
+    """Compile in a thread; return a function that ends it after the present loop.
 
-    The block does not wait for a loop that is still compiling: the thread ends after it, and Python after the
-    thread.
+    Python waits for the thread when it ends: the compiler does not survive its exit.
 
     size, n_logits : number of feature values and of logits in the real pool: small pools run other code
     exact : whether the pool learns each label exactly
     """
-    begin, left = threading.Event(), threading.Event()
+    ended = threading.Event()
 
     def work() -> None:
-        begin.wait()
         try:
-            compile_loops(size, strategy, exact, n_logits, left.is_set)
+            compile_loops(size, strategy, exact, n_logits, ended.is_set)
         except Exception:  # only the first label takes longer
-            if not left.is_set():
-                log.exception("compiling ahead failed")
-        finally:
-            atexit.unregister(thread.join)
+            log.exception("compiling ahead failed")
 
-    thread = threading.Thread(target=work, name="compile", daemon=True)
-    atexit.register(thread.join)  # the compiler does not survive Python's exit
-    thread.start()
-    try:
-        yield begin
-    finally:
-        left.set()
-        begin.set()
+    threading.Thread(target=work, name="compile").start()
+    return ended.set
 
 
 def compile_loops(

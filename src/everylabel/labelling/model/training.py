@@ -10,7 +10,6 @@ in a file in half precision, which makes no measurable difference; the file may 
 
 from __future__ import annotations
 
-import mmap
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.core.updates.partial import expected_shares, note_shares
 from everylabel.data.items import IdList, Numbered
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import ClassSet, Place, Refused, Suggestions
+from everylabel.labelling.state.types import ClassSet, Place, Suggestions
 from everylabel.models.labels import name_answers
 from everylabel.models.names import NameRows, are_of_use, name_rows, phrase
 from everylabel.models.scaling import Scaling, fit_pool_scaling, suited_precision
@@ -82,13 +81,6 @@ def as_folded(features: np.ndarray, scaling: Scaling) -> Scaled:
     return Scaled(features, scaling.center, scaling.scale * matrix)
 
 
-def _file_of(features: object) -> mmap.mmap | None:
-    """Return the open file behind memory-mapped features; None if they are in memory."""
-    while isinstance(features, np.ndarray):
-        features = features.base
-    return features if isinstance(features, mmap.mmap) else None
-
-
 class Rows:
     """Features by id; rows can be added.
 
@@ -102,8 +94,6 @@ class Rows:
     ) -> None:
         self.ids = ids if isinstance(ids, Numbered) else IdList(ids)
         self.features, self.ready, self.given = features, ready, given
-        self._file = _file_of(features)
-        self._size, self._cut = 0 if self._file is None else self._file.size(), False
         self._buffer: np.ndarray | None = None
         self._fitted: tuple[int, Scaling] | None = None
 
@@ -114,19 +104,6 @@ class Rows:
     def position(self) -> Any:
         """The row of each id."""
         return self.ids.position
-
-    def refusal(self) -> Refused | None:
-        """Return an error if the feature file was truncated: reading it would crash the process."""
-        size = 0 if self._file is None else self._file.size()  # of the open file, even if it was moved
-        self._cut = self._cut or size < self._size  # permanent: a file that grew again may hold anything
-        if not self._cut:
-            return None
-        return Refused(
-            503,
-            "features_gone",
-            f"nothing is saved: the feature file was cut off, it had {self._size:,} bytes; stop the server, "
-            "restore the file, and start again. All acknowledged answers are in the log",
-        )
 
     def add(self, ids: Sequence[str], features: np.ndarray) -> None:
         """Append the features of new ids."""

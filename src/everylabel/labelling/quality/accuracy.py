@@ -33,10 +33,11 @@ most 1.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit
 
 from everylabel.labelling.state.types import Check
 
@@ -80,7 +81,7 @@ def accuracy_left(verdicts: Verdicts, left: np.ndarray) -> Interval:
     """Return the accuracy on unlabelled items with the largest probabilities `left` (m,)."""
     theta, cov, n_weighted = _calibration(verdicts)
     there = _rows(left, np.ones(len(left)))
-    probs = _sigmoid(there @ theta)
+    probs = expit(there @ theta)
     estimate = float(probs.mean())
     slope = (probs * (1.0 - probs)) @ there / len(left)
     variance = float(slope @ cov @ slope)
@@ -91,7 +92,7 @@ def accuracy_left(verdicts: Verdicts, left: np.ndarray) -> Interval:
 
 def calibrated(verdicts: Verdicts, left: np.ndarray) -> np.ndarray:
     """Return the probability that the model is right, for items with the largest probabilities `left`."""
-    return _sigmoid(_rows(left, np.ones(len(left))) @ _calibration(verdicts)[0])
+    return np.asarray(expit(_rows(left, np.ones(len(left))) @ _calibration(verdicts)[0]))
 
 
 def _calibration(verdicts: Verdicts) -> tuple[np.ndarray, np.ndarray, float]:
@@ -123,7 +124,7 @@ def logistic(
 
     theta = center
     for _ in range(STEPS):
-        probs = _sigmoid(rows @ theta)
+        probs = expit(rows @ theta)
         gradient = rows.T @ (weights * (probs - right)) + precision @ (theta - center)
         hessian = (rows.T * (weights * probs * (1.0 - probs))) @ rows + precision
         step = np.linalg.solve(hessian, gradient)
@@ -138,11 +139,7 @@ def logistic(
 def _rows(sure: np.ndarray, check: np.ndarray) -> np.ndarray:
     """Return the columns 1, logit g and [drawn at random] (n, 3)."""
     g = np.clip(np.asarray(sure, np.float64), EDGE, 1.0 - EDGE)
-    return np.column_stack([np.ones(len(g)), np.log(g / (1.0 - g)), check])
-
-
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(x, -500.0, 500.0))))
+    return np.column_stack([np.ones(len(g)), logit(g), check])
 
 
 def class_figures(
@@ -244,16 +241,12 @@ def check_weights(checks: Sequence[Check]) -> dict[int, float]:
         if check.among is not None:
             shares[check.among].append(check.share)
     more = {c: len(some) ** 2 / sum(some) for c, some in shares.items()}
-    return {check.item: _weight(n, sum(more.get(c, 0.0) for c in _predicted(check))) for check in checks}
-
-
-def _predicted(check: Check) -> Collection[int]:
-    """Return the classes that a checked item was predicted as."""
-    guess = {*check.guess} if isinstance(check.guess, tuple) else {check.guess}
-    if check.among is None:
-        return guess
-    return guess | {check.among} if isinstance(check.guess, tuple) else {check.among}
-
-
-def _weight(by_chance: float, more: float) -> float:
-    return by_chance / (by_chance + more) if more else 1.0
+    weights = {}
+    for check in checks:
+        if isinstance(check.guess, tuple):  # the classes that the item was predicted as
+            guess = {*check.guess} if check.among is None else {*check.guess, check.among}
+        else:
+            guess = {check.guess if check.among is None else check.among}
+        by_class = sum(more.get(c, 0.0) for c in guess)
+        weights[check.item] = n / (n + by_class) if by_class else 1.0
+    return weights

@@ -16,11 +16,12 @@ x right of n random checks. By Ville's inequality the true accuracy p ever leave
 during a run with probability `level` at most (Robbins 1970), so people may look after each check.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaln, gammaln
+from scipy.optimize import bisect
+from scipy.special import betaln, gammaln, xlogy
 
 from everylabel.labelling.quality.accuracy import Interval
 
@@ -29,7 +30,6 @@ CONCENTRATIONS = (1.0, 4.0, 16.0, 64.0)  # a, in labels
 USELESS = 0.5  # prior probability that a source is useless
 CHOSEN = 0.5  # count of an item that was not drawn at random
 CONFIDENCE = 0.95
-BISECTIONS = 50  # halvings of the unit interval: enough for double precision
 
 
 class Confusion(NamedTuple):
@@ -87,22 +87,8 @@ def accuracy(right: Sequence[bool] | np.ndarray, confidence: float = CONFIDENCE)
         return Interval(0.5, 0.0, 1.0)
     bound = np.log(1.0 - confidence) + float(betaln(x + 1, n - x + 1))
 
-    def inside(p: float) -> bool:
-        return bool(_times(x, p) + _times(n - x, 1.0 - p) > bound)
+    def height(p: float) -> float:
+        return float(xlogy(x, p) + xlogy(n - x, 1.0 - p) - bound)
 
-    return Interval(x / n, _edge(inside, x / n, 0.0), _edge(inside, x / n, 1.0))
-
-
-def _times(count: int, p: float) -> float:
-    """Return count log p, which is 0 if count is 0."""
-    return 0.0 if count == 0 else count * float(np.log(p)) if p > 0.0 else -np.inf
-
-
-def _edge(inside: Callable[[float], bool], start: float, end: float) -> float:
-    """Return the boundary, towards `end`, of an interval that contains `start`."""
-    if inside(end):
-        return end
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (start + end)
-        start, end = (middle, end) if inside(middle) else (start, middle)
-    return end
+    low, high = (end if height(end) > 0.0 else float(bisect(height, x / n, end)) for end in (0.0, 1.0))
+    return Interval(x / n, low, high)

@@ -48,10 +48,6 @@ def vote(state: State, item: int, answers: list[Answer] | None = None) -> None:
     count(state, item, 1)
     if not answers:
         del state.answers[item]
-    if item in state.labels:
-        state.first[item] = next(entry.seq for entry in entries if state.stands(entry))
-    else:
-        state.first.pop(item, None)
     state.n_changes += 1
 
 
@@ -86,8 +82,6 @@ def count(state: State, item: int, sign: int) -> None:
         if len(values) > 1 and is_tied(values):
             _mark(state.disputed, item, sign)
     if 0 < len(answers) < state.wanted:
-        for answer in answers:
-            state.not_wanted[answer.person] += sign
         _mark(state.wanting, item, sign)
 
 
@@ -202,10 +196,9 @@ def _(body: events.Suggested, state: State, event: Event, item: int) -> None:
         raise EverylabelError("it suggests a class that never existed")
     scores = body.scores or [None] * len(body.items)
     probs = body.probabilities or [None] * len(body.items)
-    rows, over = zip(body.items, body.classes, scores, probs, strict=True), tuple(body.over)
     said = {
-        name: Suggestion(number, score, over, tuple(some)) if some else Suggestion(number, score)
-        for name, number, score, some in rows
+        name: Suggestion(number, score, {c: p for c, p in zip(body.over, some or (), strict=False) if p})
+        for name, number, score, some in zip(body.items, body.classes, scores, probs, strict=True)
     }
     state.suggestions.setdefault(body.source, {}).update(said)
     state.suggested_at = event.seq

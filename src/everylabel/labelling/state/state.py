@@ -73,7 +73,6 @@ class State:
     others: dict[int, Event] = field(default_factory=dict)  # other events with a key
     answers: dict[int, list[Answer]] = field(default_factory=dict)  # item -> standing answers
     labels: dict[int, Value] = field(default_factory=dict)  # item -> label that the model learns
-    first: dict[int, int] = field(default_factory=dict)  # labelled item -> event of its first standing answer
     skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
     doubted: Items = field(default_factory=dict)  # items for which somebody ruled out a class
     withdrawn: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers do not count
@@ -104,7 +103,6 @@ class State:
     class_agreement: dict[int, Agreement] = field(default_factory=dict)  # by class, in a multi-label project
     converted: tuple[int, ...] = ()  # classes at the conversion to multi-label: older labels deny the others
     wanting: Items = field(default_factory=dict)  # items that need another person's answer
-    not_wanted: Counter[str] = field(default_factory=Counter)  # person -> answered `wanting` items
     disputed: Items = field(default_factory=dict)  # items on which the votes are tied
 
     def __post_init__(self) -> None:
@@ -165,8 +163,6 @@ class State:
 
     def labelled_by_model(self) -> list[int]:
         """Return the auto-labelled items whose classes remain."""
-        if not self.book.removed:
-            return list(self.finished)
         return [item for item in self.finished if self.by_model(item) is not None]
 
     def now(self, value: Value) -> Value | None:
@@ -181,11 +177,21 @@ class State:
     def ruled_out(self, item: int, person: str | None = None) -> frozenset[int]:
         """Return the classes that people (or one person) ruled out for an item, by the current classes.
 
-        In a multi-label project such an answer is part of the label.
+        A later label by the same person replaces the classes that they ruled out. A class into which others
+        were merged is ruled out only if all of them are. In a multi-label project such an answer is part of
+        the label.
         """
         if item not in self.doubted or self.multi_label:
             return frozenset()
-        return ruled_out(self._valid(item), self.book, person)
+        said: dict[str, set[int]] = {}
+        for entry in self._valid(item):
+            if isinstance(entry.body, events.Not):
+                said.setdefault(entry.person, set()).add(entry.body.class_)
+            elif isinstance(entry.body, events.Label | events.NoneOfThese):
+                said.pop(entry.person, None)
+        gone = set().union(*said.values()) if person is None else said.get(person, set())
+        left = {self.book.now(number) for number in range(len(self.classes)) if number not in gone}
+        return frozenset(number for number in self.book.present if number not in left)
 
     def first_doubt(self, item: int) -> events.Not | None:
         """Return the first answer that ruled out a class; it holds the guess from before any answer."""
@@ -197,14 +203,10 @@ class State:
         done = self.undoable.get(person)
         return self.history[done[-1]] if done else None
 
-    def request(self, key: str) -> Entry | Event | None:
-        """Return the event that the request with this key led to."""
-        seq = self.requests.get(key)
-        return None if seq is None else self.event(seq)
-
     def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | Entry | None:
         """Return the event of the same request, if sent before; refuse another request with its key."""
-        event = None if key is None else self.request(key)
+        seq = None if key is None else self.requests.get(key)
+        event = None if seq is None else self.event(seq)
         if event is not None and not (event.person == person and same(event.body)):
             raise Refused(
                 409, "key_used", f"key is {key!r}, which another request has used; expected a new one"
@@ -292,7 +294,7 @@ class State:
             return Suggestions(source, items, numbers, scores)
         probs = np.zeros((len(rows), len(self.classes)), np.float32)
         for row, (_, number, one) in enumerate(rows):
-            for each, p in zip(one.over or (number,), one.probs or (1.0,), strict=True):
+            for each, p in (one.probs or {number: 1.0}).items():
                 now = classes[each]
                 if now is not None:
                     probs[row, now] += p
@@ -331,10 +333,14 @@ class State:
         """Return the random checks whose item has a label now."""
         return [check for check in self.checks.values() if check.item in self.labels]
 
+    def first_answers(self) -> dict[int, int]:
+        """Return the event of the first standing answer to each labelled item."""
+        return {i: next(e.seq for e in self.by_item[i] if self.stands(e)) for i in self.labels}
+
     def foretold(self) -> dict[int, tuple[int, float]]:
         """Return the guess (-1: a removed class) before each item's first answer, and its probability."""
         found = dict[int, tuple[int, float]]()
-        for item, seq in self.first.items():
+        for item, seq in self.first_answers().items():
             body = self.history[seq].body
             if isinstance(body, events.Label) and body.sure is not None:
                 now = None if body.guess is None else self.book.now(body.guess)
@@ -391,23 +397,6 @@ class State:
         """Return the entries of an item that were neither undone nor withdrawn."""
         after = self.withdrawn.get(item, 0)
         return [e for e in self.by_item.get(item, ()) if e.seq > after and e.seq not in self.undone]
-
-
-def ruled_out(entries: Iterable[Entry], book: ClassBook, person: str | None = None) -> frozenset[int]:
-    """Return the classes that these answers of all people (or of one person) rule out.
-
-    A later label by the same person replaces the classes that they ruled out. A class into which others were
-    merged is ruled out only if all of them are.
-    """
-    said: dict[str, set[int]] = {}
-    for entry in entries:
-        if isinstance(entry.body, events.Not):
-            said.setdefault(entry.person, set()).add(entry.body.class_)
-        elif isinstance(entry.body, events.Label | events.NoneOfThese):
-            said.pop(entry.person, None)
-    gone = set().union(*said.values()) if person is None else said.get(person, set())
-    left = {book.now(number) for number in range(len(book.names)) if number not in gone}
-    return frozenset(number for number in book.present if number not in left)
 
 
 def new_state(stored: Sequence[Event], source: Sequence[str]) -> State:

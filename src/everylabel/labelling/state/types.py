@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -374,8 +375,7 @@ class Suggestion(NamedTuple):
 
     class_: int
     score: float | None = None  # probability of the class by the source
-    over: tuple[int, ...] = ()  # classes that the source gave a probability
-    probs: tuple[float, ...] = ()  # probability of each class in `over`
+    probs: Mapping[int, float] = MappingProxyType({})  # probability of each class, if the source gave any
 
 
 def most_probable(probabilities: Mapping[str, float]) -> tuple[str, float]:
@@ -383,27 +383,6 @@ def most_probable(probabilities: Mapping[str, float]) -> tuple[str, float]:
     total = sum(probabilities.values())
     name = max(probabilities, key=lambda each: probabilities[each])
     return name, probabilities[name] / total if total > 0.0 else 0.0
-
-
-def same_suggestion(one: Suggestion | None, other: Suggestion) -> bool:
-    """Return whether two suggestions say the same; classes of probability 0 need not be named."""
-    if one is None or one[:2] != other[:2]:
-        return False
-    given, said = (
-        {number: p for number, p in zip(each.over, each.probs, strict=True) if p} for each in (one, other)
-    )
-    return given == said
-
-
-def suggested_fields(said: Mapping[str, Suggestion]) -> dict[str, Any]:
-    """Return items, classes, scores and probabilities as fields of a `suggested` event."""
-    scores = [one.score for one in said.values()]
-    fields = {"items": list(said), "classes": [one.class_ for one in said.values()]}
-    over = sorted({number for one in said.values() for number in one.over})
-    known = [dict(zip(one.over, one.probs, strict=True)) for one in said.values()]
-    rows = [[given.get(number, 0.0) for number in over] if given else None for given in known]
-    scored = scores if any(score is not None for score in scores) else None
-    return fields | {"scores": scored, "over": over, "probabilities": rows if over else None}
 
 
 class Suggestions(NamedTuple):

@@ -12,17 +12,13 @@ table   None                               scikit-learn's column transformer
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.models.embedding import images, texts
 from everylabel.models.embedding.backend import Backend
 
-FITTED = ("tfidf", "pixels", "table")  # learned from the items
 ALIASES = {"bert": "cls:bert-base-uncased", "minilm": texts.DEFAULT, "dinov2": images.DEFAULT}
-PREFIXES = ("cls:", "mean:", "st:", "timm:")
 Sample = Callable[[], Any]
 
 
@@ -55,26 +51,6 @@ def is_pretrained(kind: str, model: str | None) -> bool:
         return knows_words(model)
     missing = None in (find_spec("transformers"), find_spec("torch"))
     return kind == "image" and model != "pixels" and not (model is None and missing)
-
-
-def local_place(model: str) -> Path | None:
-    """Return the path of a model on this machine; None for a hub name and for tfidf, pixels and table."""
-    name = ALIASES.get(model, model)
-    prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), "")
-    rest = name.removeprefix(prefix)
-    folder = _timm_folder(rest) if prefix == "timm:" else ""
-    if folder:
-        return Path(folder)
-    return Path(rest) if Path(rest).exists() and name not in FITTED else None
-
-
-def _timm_folder(name: str) -> str:
-    """Return the folder that timm reads from a name (local-dir:/folder, in any letter case), or ''."""
-    try:
-        parts = urlsplit(name)
-    except ValueError:  # timm refuses it, too
-        return name
-    return parts.path if parts.scheme == "local-dir" else ""
 
 
 def choose(kind: str, model: str | None, sample: Sample, how: How) -> Backend:

@@ -15,7 +15,7 @@ from everylabel.data.items import Options
 from everylabel.data.media import SUFFIXES, are_paths, image_bytes, is_image
 from everylabel.data.read import read_rows
 from everylabel.data.readers.memory import as_pandas, frame_of, is_pandas
-from everylabel.data.readers.table import SUFFIXES as SUFFIXES_OF_TABLES
+from everylabel.data.readers.rows import SUFFIXES as SUFFIXES_OF_TABLES
 
 KINDS = ("text", "image", "table")
 FIT_ON = 20_000  # items that TF-IDF, pixels and tables are fitted on

@@ -143,7 +143,6 @@ function drawPeople(progress) {
       make("span", { className: "figures" }, count(each.answers)),
     );
   });
-  if (progress.more_people) rows.push(make("li", {}, `and ${count(progress.more_people)} more`));
   byId("people").replaceChildren(...rows);
   setText(byId("agreement"), agreementText(agreement));
   byId("disputed").hidden = !progress.disputed;

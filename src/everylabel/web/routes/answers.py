@@ -25,7 +25,6 @@ from everylabel.labelling.state.types import most_probable
 from everylabel.labelling.views import Presence, Tab, Views
 from everylabel.projects.log import IMPORTER
 from everylabel.projects.options import LONGEST_PERSON, MOST_CHECKS
-from everylabel.web.access import problems
 from everylabel.web.arrivals import Arrivals
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
@@ -294,59 +293,59 @@ def answers(service: Service) -> APIRouter:
     """Return the endpoints for answers; most return the person's next item."""
     router = APIRouter(prefix="/api")
 
-    @router.post("/next", responses=problems())
+    @router.post("/next")
     async def next_item(body: NextBody) -> dict[str, Any]:
         """Return the person's item: the one leased to them, or the best to ask next."""
         return await wrap_future(service.next(body.person, body.questions))
 
-    @router.post("/label", responses=problems(404, 409))
+    @router.post("/label")
     async def label(body: LabelBody) -> dict[str, Any]:
         """Label an item with a class, update the model and return the next item."""
         return await wrap_future(service.label(body.person, body.item, body.class_, body.key))
 
-    @router.post("/label_set", responses=problems(404, 409))
+    @router.post("/label_set")
     async def label_set(body: SetBody) -> dict[str, Any]:
         """Set the classes of an item in a multi-label project and return the next item."""
         said = body.present, body.absent
         return await wrap_future(service.label_set(body.person, body.item, *said, body.key))
 
-    @router.post("/not", responses=problems(404, 409))
+    @router.post("/not")
     async def rule_out(body: LabelBody) -> dict[str, Any]:
         """Record a class that the item does not have; the item stays with the person."""
         return await wrap_future(service.rule_out(body.person, body.item, body.class_, body.key))
 
-    @router.post("/skip", responses=problems(404, 409))
+    @router.post("/skip")
     async def skip(body: ItemBody) -> dict[str, Any]:
         """Skip an item for now and return the next."""
         return await wrap_future(service.skip(body.person, body.item, body.key))
 
-    @router.post("/cannot_tell", responses=problems(404, 409))
+    @router.post("/cannot_tell")
     async def cannot_tell(body: ItemBody) -> dict[str, Any]:
         """Record that the person cannot decide and return the next item."""
         return await wrap_future(service.cannot_tell(body.person, body.item, body.key))
 
-    @router.post("/none", responses=problems(404, 409))
+    @router.post("/none")
     async def none_of_these(body: ItemBody) -> dict[str, Any]:
         """Record that no class fits and return the next item."""
         return await wrap_future(service.none_of_these(body.person, body.item, body.key))
 
-    @router.post("/undo", responses=problems(409))
+    @router.post("/undo")
     async def undo(body: UndoBody) -> dict[str, Any]:
         """Undo the person's last answer and return its item."""
         return await wrap_future(service.undo(body.person, body.saved, body.key))
 
-    @router.post("/jump", responses=problems(404, 409))
+    @router.post("/jump")
     async def jump(body: ItemBody) -> dict[str, Any]:
         """Give the person this item, to label or relabel it."""
         return await wrap_future(service.jump(body.person, body.item, body.key))
 
-    @router.post("/label_many", responses=problems(404, 409))
+    @router.post("/label_many")
     async def many(body: ManyBody) -> dict[str, Any]:
         """Label several items with one class and return the next item; one undo reverts all of them."""
         made = label_many(service, body.person, body.items, body.class_, body.key, remove=body.remove)
         return await wrap_future(made)
 
-    @router.post("/suggestions", responses=problems(404, 409))
+    @router.post("/suggestions")
     async def suggestions(body: SuggestionsBody) -> dict[str, Any]:
         """Learn a source's suggestions as far as labels confirm the source; return how many are new."""
         said = [one.said for one in body.suggestions]
@@ -364,33 +363,33 @@ def classes(service: Service) -> APIRouter:
         """Return the classes."""
         return await wrap_future(service.views.classes())
 
-    @router.post("/classes", responses=problems(409))
+    @router.post("/classes")
     async def add_class(body: ClassBody) -> dict[str, Any]:
         """Add a class."""
         return await wrap_future(service.classes.add(body.person, body.name, body.key, sure=body.sure))
 
-    @router.patch("/classes/{number}", responses=problems(409))
+    @router.patch("/classes/{number}")
     async def change_class(number: int, body: ChangeBody) -> dict[str, Any]:
         """Change a class's name, description, key or colour."""
         changes = body.model_dump(exclude={"person"})
         return await wrap_future(service.classes.change(body.person, number, **changes))
 
-    @router.post("/classes/{number}/remove", responses=problems(409))
+    @router.post("/classes/{number}/remove")
     async def remove_class(number: int, body: RemoveBody) -> dict[str, Any]:
         """Remove a class, or merge it into another."""
         return await wrap_future(service.classes.remove(body.person, number, body.into))
 
-    @router.post("/classes/{number}/restore", responses=problems(409))
+    @router.post("/classes/{number}/restore")
     async def restore_class(number: int, body: PersonBody) -> dict[str, Any]:
         """Restore a removed class with its labels."""
         return await wrap_future(service.classes.restore(body.person, number))
 
-    @router.post("/classes/order", responses=problems(409))
+    @router.post("/classes/order")
     async def order_classes(body: OrderBody) -> dict[str, Any]:
         """Change the order of the classes."""
         return await wrap_future(service.classes.arrange(body.person, body.order))
 
-    @router.post("/classes/undo", responses=problems(409))
+    @router.post("/classes/undo")
     async def undo_classes(body: UndoClassesBody) -> dict[str, Any]:
         """Undo the last change of classes."""
         return await wrap_future(service.classes.undo(body.person, body.saved))
@@ -400,12 +399,12 @@ def classes(service: Service) -> APIRouter:
         """Return precision, recall and confusions of the classes, by random checks and by the test set."""
         return await wrap_future(service.views.figures_by_class())
 
-    @router.post("/wish", responses=problems(409))
+    @router.post("/wish")
     async def wish(body: WishBody) -> dict[str, Any]:
         """Check a class more often: draw checks among the items predicted as this class."""
         return await wrap_future(service.wish(body.person, body.class_, body.checks, body.key))
 
-    @router.patch("/settings", responses=problems())
+    @router.patch("/settings")
     async def settings(body: SettingsBody) -> dict[str, Any]:
         """Change the strategy, the rate of random checks, the use of class names, or fine-tuning."""
         changes = body.model_dump(exclude={"person"}, exclude_none=True)
@@ -418,7 +417,7 @@ def sending(arrivals: Arrivals) -> APIRouter:
     """Return the endpoint for items that other programs send."""
     router = APIRouter(prefix="/api")
 
-    @router.post("/items", responses=problems(409))
+    @router.post("/items")
     async def send(body: SentBody) -> dict[str, Any]:
         """Embed texts with the project's encoder and add them to the pool; an id counts once."""
         sent = [Sent.of(one.text, one.id, one.fields) for one in body.items]
@@ -432,13 +431,13 @@ def people(presence: Presence, asks: bool) -> APIRouter:
     """Return the endpoints for presence; with `asks`, everybody must enter a name."""
     router = APIRouter(prefix="/api")
 
-    @router.post("/here", responses=problems())
+    @router.post("/here")
     async def here(body: HereBody) -> dict[str, Any]:
         """Record that a person has the page open; return whether they must enter a name first."""
         tab = Tab(body.person, body.browser, body.tab)
         return await wrap_future(presence.here(tab, named=body.named, known=body.known, asks=asks))
 
-    @router.post("/leave", responses=problems())
+    @router.post("/leave")
     async def leave(body: LeaveBody) -> dict[str, Any]:
         """Record that a person has closed the page."""
         return await wrap_future(presence.leave(body.tab))
@@ -450,26 +449,26 @@ def finishing(views: Views) -> APIRouter:
     """Return the endpoints for finishing the project with the model's labels."""
     router = APIRouter(prefix="/api/finish")
 
-    @router.get("", responses=problems())
+    @router.get("")
     async def preview(
         rate: Rate = 0.05, confidence: Confidence = 0.95, class_: OneClass = None
     ) -> dict[str, Any]:
         """Return how many items the model would label, and how many confirmations that requires."""
         return await wrap_future(await to_thread(Finishing(views).preview, rate, confidence, class_))
 
-    @router.post("/start", responses=problems(409))
+    @router.post("/start")
     async def start(body: FinishBody) -> dict[str, Any]:
         """Start confirmations: people check items drawn at random from those that the model would label."""
         return await wrap_future(
             await to_thread(Finishing(views).start, body.person, body.rate, body.confidence, body.class_)
         )
 
-    @router.post("", responses=problems(409))
+    @router.post("")
     async def finish(body: PersonBody) -> dict[str, Any]:
         """Label the largest set of items that the confirmations certify with the model's classes."""
         return await wrap_future(Finishing(views).finish(body.person))
 
-    @router.post("/undo", responses=problems())
+    @router.post("/undo")
     async def take_back(body: PersonBody) -> dict[str, Any]:
         """End the confirmations; if none are running, remove all labels given by the model."""
         return await wrap_future(Finishing(views).take_back(body.person))

@@ -4,9 +4,8 @@ Slow work runs outside the desk's thread.
 """
 
 import re
-from asyncio import get_running_loop, to_thread, wrap_future
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from asyncio import Semaphore, to_thread, wrap_future
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -30,16 +29,17 @@ from everylabel.labelling.queues import (
     missing,
     queue,
 )
+from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused, absent_in_reply, in_reply
 from everylabel.labelling.views import Views
-from everylabel.web.access import LOOKS, problems
-from everylabel.web.downloads import Downloads, File, Turns
+from everylabel.web.downloads import Downloads, File, file_reply
 from everylabel.web.item_view import Shown
 from everylabel.web.routes.answers import Anybody, Id, Person, ShownBody
 
 SNIPPET = 200  # characters of a text in a list
 MAP_POINTS = 5000
-PICTURES_AT_ONCE = 2  # large pictures take memory; other requests do not wait for them
+BY_PEOPLE = ("labels", "answers", "test")  # exports that need labelled items only
+FILES_AT_ONCE = 2  # each takes memory and a core
 Limit = Annotated[int, Query(ge=1, le=500)]
 Share = Annotated[float, Query(ge=0.0, le=1.0)]
 Class = Annotated[str | None, Query(min_length=1, max_length=200, alias="class")]  # digits: a class number
@@ -70,42 +70,42 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         """Return a hash of the whole state; a replay of the log up to this version gives the same hash."""
         return await wrap_future(views.fingerprint())
 
-    @router.get("/session", responses=problems())
+    @router.get("/session")
     async def session(request: Request, person: Person = "me") -> dict[str, Any]:
         """Return the data that the page needs to start; `looks` is true for a read-only token."""
         known = await wrap_future(views.session(person))
-        return {**about, **known, "looks": getattr(request.state, LOOKS, False)}
+        return {**about, **known, "looks": getattr(request.state, "looks", False)}
 
-    @router.get("/progress", responses=problems())
+    @router.get("/progress")
     async def progress(person: Person = "me") -> dict[str, Any]:
         """Return the progress of the labelling, with the learning curve."""
         return await to_thread(views.progress, person)
 
-    @router.get("/ahead", responses=problems())
+    @router.get("/ahead")
     async def ahead(person: Person = "me") -> dict[str, Any]:
         """Return the URLs of images that the person may see next; this leases nothing."""
         found = await wrap_future(views.ahead(person))
         images = await to_thread(lambda: [shown.item(item)["image"] for item in found])
         return {"images": [address for address in images if address is not None]}
 
-    @router.get("/history", responses=problems())
+    @router.get("/history")
     async def history(person: Anybody = "", limit: Limit = 50, before: int | None = None) -> dict[str, Any]:
         """Return answers of a person or of everybody, the latest first."""
         events = await wrap_future(views.history(person, limit, before))
         return {"events": await to_thread(lambda: [{**event, **seen(event["item"])} for event in events])}
 
-    @router.get("/disputed", responses=problems())
+    @router.get("/disputed")
     async def disputed(limit: Limit = 100) -> dict[str, Any]:
         """Return items without a majority class, the latest first, with all answers."""
         items = await wrap_future(views.disputed(limit))
         return {"items": await to_thread(lambda: [{**found, **seen(found["item"])} for found in items])}
 
-    @router.get("/sources", responses=problems())
+    @router.get("/sources")
     async def sources() -> dict[str, Any]:
         """Return each source's number of suggestions and how often it is right."""
         return await wrap_future(views.sources())
 
-    @router.get("/search", responses=problems(409))
+    @router.get("/search")
     async def search(
         q: Annotated[str, Query(max_length=200)] = "", limit: Annotated[int, Query(ge=1, le=100)] = 20
     ) -> dict[str, Any]:
@@ -128,12 +128,12 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
             "items": await to_thread(lambda: [{"id": item, **seen(item), **state} for item, state in pairs])
         }
 
-    @router.get("/items/{item:path}", responses=problems(404))
+    @router.get("/items/{item:path}")
     async def one_item(item: str) -> dict[str, Any]:
         """Return all that is known of one item."""
         return await wrap_future(views.item(item))
 
-    @router.get("/predictions", responses=problems(), response_model=dict[str, Any])
+    @router.get("/predictions", response_model=dict[str, Any])
     async def predictions(
         after: Annotated[int | None, Query(ge=0, le=2**40)] = None,
         offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
@@ -186,7 +186,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
             for other, label in alike
         ]
 
-    @router.get("", responses=problems(404))
+    @router.get("")
     async def every(
         class_: Class = None, item: Item = None, low: Share = LOW, high: Share = HIGH
     ) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
         wanted = {name: asked(name, class_, item, low, high) for name in QUEUES}
         return {"queues": await to_thread(_counts, views, wanted)}
 
-    @router.get("/copies", responses=problems(404))
+    @router.get("/copies")
     async def copies(item: Id) -> dict[str, Any]:
         """Return near copies of an item with the same predicted class; `sure`: the model is confident."""
         guess, found = await to_thread(views.copies, views.position(item))
@@ -206,12 +206,12 @@ def queues(views: Views, shown: Shown) -> APIRouter:
         pairs = zip(items, found.values(), strict=True)
         return {"guess": guess, "items": [{**each, "sure": sure} for each, sure in pairs]}
 
-    @router.post("/shown", responses=problems(404))
+    @router.post("/shown")
     async def several(body: ShownBody) -> dict[str, Any]:
         """Return several items as rows of a list, with their labels and predictions."""
         return {"items": await listed(body.items)}
 
-    @router.get("/{name}", responses=problems(404))
+    @router.get("/{name}")
     async def one(
         name: str,
         class_: Class = None,
@@ -279,28 +279,34 @@ def _ranked(look: Look, found: Found) -> dict[str, Any]:
 def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
     """Return the endpoints for a project's pictures, map and files."""
     router = APIRouter(prefix="/api")
-    turns = Turns()
-    pictures = ThreadPoolExecutor(PICTURES_AT_ONCE, "pictures")
+    turns = Semaphore(FILES_AT_ONCE)
 
-    @router.get("/image/{item:path}", responses=problems(404), response_class=Response)
+    async def sent(make: Callable[[LabelSet], File]) -> Response:
+        """Return a file that is made of the present labels, once it is its turn."""
+        async with turns:
+            label_set = await wrap_future(views.label_set())
+            return await to_thread(lambda: file_reply(make(label_set)))
+
+    @router.get("/image/{item:path}", response_class=Response)
     async def image(item: str, content: Annotated[str, Query(max_length=64)] = "") -> Response:
         """Return an item's image; a browser may cache it if `content` is its current hash."""
         views.position(item)
-        body, media = await get_running_loop().run_in_executor(pictures, shown.picture, item)
+        body, media = await to_thread(shown.picture, item)
         same = content and content == await to_thread(shown.digest, item)  # hashed after reading
         headers = {"cache-control": "private, max-age=3600"} if same else {}
         return Response(body, media_type=media, headers=headers)
 
-    @router.get("/map", responses=problems())
+    @router.get("/map")
     async def scatter() -> dict[str, Any]:
         """Return the map of the pool in two dimensions: all labelled items and a sample of the others."""
+        views.check_here("the map")
         places, method = await to_thread(files.layout)
         points = await to_thread(views.points, MAP_POINTS, len(places))
         idx = points.pop("idx")
         x, y = places[idx].T.round(4).tolist()
         return {"method": method, "ids": [views.desk.ids[i] for i in idx], "x": x, "y": y, **points}
 
-    @router.get("/export", responses=problems(429), response_class=Response)
+    @router.get("/export", response_class=Response)
     async def export(
         what: str = "labels",
         format: str = "csv",
@@ -312,16 +318,11 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
 
         columns : the source's columns to include, one parameter each; default all, a single "" for none
         """
-        of, beside = (
-            QueueTarget(class_, item),
-            None if columns is None else [name for name in columns if name],
-        )
-
-        async def make() -> File:
-            label_set = await wrap_future(views.label_set())
-            return await to_thread(files.export, label_set, what, format, beside, of)
-
-        return await turns.reply(make)
+        if what not in BY_PEOPLE:
+            views.check_here(f"an export of {what}")
+        beside = None if columns is None else [name for name in columns if name]
+        of = QueueTarget(class_, item)
+        return await sent(lambda label_set: files.export(label_set, what, format, beside, of))
 
     @router.get("/formats")
     async def formats() -> dict[str, dict[str, str]]:
@@ -329,14 +330,9 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
         kinds = {"tables": TABLES, "answers": PROGRAMS, "models": MODELS}
         return {kind: {name: form.title for name, form in some.items()} for kind, some in kinds.items()}
 
-    @router.get("/model", responses=problems(409, 429), response_class=Response)
+    @router.get("/model", response_class=Response)
     async def model(format: str = "everylabel") -> Response:
         """Return the model as a file; format: everylabel, skops, onnx, torch or sklearn."""
-
-        async def make() -> File:
-            label_set = await wrap_future(views.label_set())
-            return await to_thread(files.model, label_set, format)
-
-        return await turns.reply(make)
+        return await sent(lambda label_set: files.model(label_set, format))
 
     return router
