@@ -7,10 +7,10 @@ training in the background. When all items are answered, people answer random it
 another class, so that labels change. At each number of answers: the processor time of the desk's thread per
 answer (all that a person waits for except HTTP; answering an item again costs less, since no item is chosen);
 memory without a training, and at its peak; and the seconds to open the log as the server does, with and
-without the snapshot of the state and the mean of the model. Writes growth.json.
+without the saved mean of the model. Writes growth.json.
 
---written : logs of this many events, written at once (`long_log.py`): the time to open them and to save a
-snapshot, the time that a label waits for that, and the cost of an answer.
+--written : logs of this many events, written at once (`long_log.py`): the time to open them, and the cost of
+an answer.
 """
 
 import argparse
@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -37,13 +36,14 @@ from benchmarks.results import write
 from benchmarks.serving import D, data
 from benchmarks.timing import report
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.model.retrainer import Retrainer, Snapshots, encode
+from everylabel.labelling.model.retrainer import Retrainer, save_mean, saved_mean
 from everylabel.labelling.model.training import Rows
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
 
 PEOPLE, WRONG, LATEST = 16, 0.3, 500
+MEAN = "model.mean.npz"
 
 
 class Office:
@@ -97,14 +97,13 @@ class Office:
 def opened(folder: Path, rows: Rows, saved: bool = True) -> Iterator[tuple[Desk, float]]:
     """Yield a desk on the log in a folder, and the seconds until it was there.
 
-    saved : use the snapshot and the mean, if they are there
+    saved : use the saved mean, if it is there
     """
     began = time.perf_counter()
-    snapshots = Snapshots(folder) if saved else None
     store = Store(folder / "labels.sqlite", "pool")
     given: dict[str, Any] = {"classes": [f"class {i}" for i in range(K)], "features": rows.features}
-    state, _ = bring_up_to_date(store, rows.ids, snapshots=snapshots, **given)
-    desk = Desk(rows, store, state, mean=None if snapshots is None else snapshots.mean())
+    state, _ = bring_up_to_date(store, rows.ids, **given)
+    desk = Desk(rows, store, state, mean=saved_mean(folder / MEAN) if saved else None)
     try:
         yield desk, time.perf_counter() - began
     finally:
@@ -121,14 +120,11 @@ def of_long_log(events: int, rows: Rows, labels: np.ndarray) -> dict[str, Any]:
         with closing(Store(folder / "labels.sqlite", "pool")) as store:
             write_events(store, events, labels, PEOPLE, WRONG)
         with opened(folder, rows) as (desk, whole):
-            began = time.perf_counter()
-            Snapshots(folder).save(desk)
-            saving = time.perf_counter() - began
+            save_mean(folder / MEAN, desk)
         del desk
         began = time.process_time()
         with opened(folder, rows) as (desk, again):
             spent = time.process_time() - began
-            encoding = [desk.read(partial(_seconds, desk)).result() for _ in range(5)]
             office, given = Office(desk, labels), 0
             began = desk.read(time.thread_time).result()
             while given < LATEST:
@@ -139,19 +135,10 @@ def of_long_log(events: int, rows: Rows, labels: np.ndarray) -> dict[str, Any]:
             return {
                 "open, s": round(again, 2),
                 "open, s of computing": round(spent, 2),
-                "open without a snapshot, s": round(whole, 1),
-                "save a snapshot, s": round(saving, 2),
-                "snapshot, MB": round(Snapshots(folder).state_path.stat().st_size / 1e6, 1),
-                "desk waits for a snapshot, ms at most": round(1e3 * max(encoding)),
+                "open without the mean, s": round(whole, 1),
                 "computed an answer, ms": round(1e3 * cost, 2),
                 "MB": round(memory(os.getpid())),
             }
-
-
-def _seconds(desk: Desk) -> float:
-    began = time.perf_counter()
-    encode(desk.state)
-    return time.perf_counter() - began
 
 
 def measure(counts: list[int], rows: Rows, labels: np.ndarray) -> dict[str, Any]:
@@ -162,7 +149,7 @@ def measure(counts: list[int], rows: Rows, labels: np.ndarray) -> dict[str, Any]
     with tempfile.TemporaryDirectory() as name, threadpool_limits(1):  # as the server has it
         for count in sorted(counts):
             with opened(Path(name), rows) as (desk, _):
-                retrainer, office = Retrainer(desk, Snapshots(Path(name))), Office(desk, labels)
+                retrainer, office = Retrainer(desk, Path(name) / MEAN), Office(desk, labels)
                 while given < count - LATEST:
                     office.round()
                     given += PEOPLE
@@ -171,7 +158,7 @@ def measure(counts: list[int], rows: Rows, labels: np.ndarray) -> dict[str, Any]
                     office.round()
                     given += PEOPLE
                 spent = desk.read(time.thread_time).result() - began
-                retrainer.close()  # what a training needs for itself is in the peak; saves a snapshot
+                retrainer.close()  # what a training needs for itself is in the peak; saves the mean
                 gc.collect()
                 held = memory(os.getpid())
                 told = {"items with a label": len(desk.state.labels), "events": desk.state.seq}
@@ -185,7 +172,7 @@ def measure(counts: list[int], rows: Rows, labels: np.ndarray) -> dict[str, Any]
                 "MB at most so far": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
                 **told,
                 "open, s": round(again, 2),
-                "open without a snapshot, s": round(whole, 2),
+                "open without the mean, s": round(whole, 2),
             }
             print(count, json.dumps(found[f"{count} answers"]), flush=True)
     first, last = (found[f"{count} answers"] for count in (min(counts), max(counts)))

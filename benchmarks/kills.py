@@ -37,9 +37,8 @@ from sklearn.datasets import load_digits
 
 from benchmarks.results import write
 from benchmarks.timing import report
-from everylabel.labelling.model.retrainer import digest
 from everylabel.labelling.state.reducer import apply
-from everylabel.labelling.state.state import new_state
+from everylabel.labelling.state.state import digest, new_state
 from everylabel.log.events import Event, Extended, Generation
 from everylabel.log.store import Store
 from everylabel.projects.arrivals import read_watched

@@ -255,7 +255,6 @@ CORE = [
     Mutant("labelling/state/state.py", "or entry.item in self.missing)", ")", "labelling/test_state.py"),
     Mutant("labelling/state/state.py", "said.pop(entry.person, None)", "pass", "labelling/test_not.py"),
     Mutant("labelling/model/training.py", "init=mean, tol=tol)", "init=init, tol=tol)", "labelling/test_learner.py"),
-    Mutant("labelling/model/retrainer.py", "if log.mark(header[\"seq\"]) != header[\"chain\"] or", "if", "labelling/test_snapshot.py"),
     Mutant("labelling/state/reducer.py", "labels = state.test_labels if item in state.test else state.labels", "labels = state.labels", "labelling/test_state.py"),
     Mutant("labelling/model/learner.py", "dict.fromkeys(none, k)", "dict.fromkeys(none, 0)", "labelling/test_none.py"),
     Mutant("labelling/state/types.py", "if into is None:", "if into is not None:", "labelling/test_class_book.py"),

@@ -76,11 +76,11 @@ def comparable(found: dict[str, Any]) -> dict[str, Any]:
     """Return a state without values that later versions changed or added on purpose.
 
     Suspect labels replace doubted ones; the gain is that of the expected accuracy; predictions share out what
-    is of no class; labels of several classes and review have fields of their own.
+    is of no class; labels of several classes and review have fields of their own; all people are listed.
     """
     for settings in (found["session"]["settings"], found["progress"]["settings"]):
         settings.pop("multi_label", None)
-    for name in ("per_item", "partial", "review"):
+    for name in ("per_item", "partial", "review", "more_people"):
         found["progress"].pop(name, None)
     (found["progress"].get("names") or {}).pop("sentence", None)  # its words have changed
     arriving = found["progress"].get("arriving")

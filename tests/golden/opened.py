@@ -25,7 +25,7 @@ from tests.golden.scripted import restore
 HERE = Path(__file__).parent
 PROJECTS = sorted(path.parent.name for path in HERE.glob("*/log.jsonl"))
 LOG = "labels.sqlite"
-CACHES = ("state.snapshot", "model.mean.npz", "class-names.npz")  # beside the log
+CACHES = ("model.mean.npz", "class-names.npz")  # beside the log
 
 
 def copied(name: str, to: Path) -> Path:

@@ -16,9 +16,9 @@ from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.annotations import read_annotation
 from everylabel.label_studio.api import ApiError
 from everylabel.label_studio.sync import SUGGEST_EVERY
-from everylabel.labelling.model.retrainer import digest, retrain
+from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.state.reducer import apply_all
-from everylabel.labelling.state.state import new_state
+from everylabel.labelling.state.state import digest, new_state
 from everylabel.log import events
 from everylabel.log.store import Store, StoreError
 from tests.label_studio.running import TEXTS, Running, kind_of, running, until

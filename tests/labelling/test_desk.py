@@ -13,8 +13,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling import desk as module
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.retrainer import digest
 from everylabel.labelling.model.training import Rows
+from everylabel.labelling.state.state import digest
 from everylabel.labelling.state.types import Refused
 from everylabel.log import events
 from everylabel.log.events import Event

@@ -13,9 +13,10 @@ from everylabel.labelling import auto_label
 from everylabel.labelling.auto_label import Finishing
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner, retrainer
-from everylabel.labelling.model.retrainer import Retrainer, Snapshots, digest, retrain
+from everylabel.labelling.model.retrainer import Retrainer, retrain, save_mean, saved_mean
 from everylabel.labelling.model.training import Rows, train
 from everylabel.labelling.service import Service, label_many
+from everylabel.labelling.state.state import digest
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
 from tests.labelling.desks import (
@@ -32,6 +33,7 @@ from tests.labelling.desks import (
 )
 
 PEOPLE = ("anna", "ben", "me")
+MEAN = "model.mean.npz"
 
 
 def busy(made: Service, rng: np.random.Generator, n: int) -> None:
@@ -99,14 +101,14 @@ def agree(one: np.ndarray, other: np.ndarray) -> None:
 
 @contextmanager
 def cached(folder: Path) -> Iterator[Service]:
-    """Yield a service that starts from the caches in the folder, and saves them at the end."""
+    """Yield a service that starts from the mean in the folder, and saves it at the end."""
     folder.mkdir(exist_ok=True)
-    snapshots, store = Snapshots(folder), Store(folder / "log", "test")
-    state, _ = bring_up_to_date(store, IDS, classes=CLASSES, features=FEATURES, snapshots=snapshots)
-    desk = Desk(Rows(IDS, FEATURES, ready=True), store, state, mean=snapshots.mean())
+    mean_path, store = folder / MEAN, Store(folder / "log", "test")
+    state, _ = bring_up_to_date(store, IDS, classes=CLASSES, features=FEATURES)
+    desk = Desk(Rows(IDS, FEATURES, ready=True), store, state, mean=saved_mean(mean_path))
     try:
         yield Service(desk, lambda item: {"id": item})
-        snapshots.save(desk)
+        save_mean(mean_path, desk)
     finally:
         desk.close()
         store.close()
@@ -186,36 +188,21 @@ def test_labels_of_the_model_and_changes_of_classes_outlive_a_restart(
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("deleted", ["state.snapshot", "model.mean.npz", "both", "none"])
-def test_caches_can_be_deleted_at_any_time(tmp_path: Path, deleted: str, seed: int) -> None:
+@pytest.mark.parametrize("deleted", [True, False])
+def test_the_mean_can_be_deleted_at_any_time(tmp_path: Path, deleted: bool, seed: int) -> None:
     rng, folder = np.random.default_rng(seed), tmp_path / "project"
     with cached(folder) as made:
         busy(made, rng, 10)
     with cached(folder) as made:
         busy(made, rng, 6)
         state, known, leases = state_of(made), fingerprint(made), dict(made.state.leases)
-    for name in ("state.snapshot", "model.mean.npz"):
-        assert (folder / name).exists()
-        if deleted in (name, "both"):
-            (folder / name).unlink()
+    assert (folder / MEAN).stat().st_mode & 0o777 == 0o600
+    if deleted:
+        (folder / MEAN).unlink()
     with cached(folder) as made:
         assert (state_of(made), fingerprint(made), made.state.leases) == (state, known, leases)
         agree(probabilities(made), from_scratch(made))
         busy(made, rng, 2)  # and everything continues
-
-
-def test_a_snapshot_is_taken_up_where_the_log_went_on(tmp_path: Path) -> None:
-    folder = tmp_path / "project"
-    with cached(folder) as made:
-        label(made, 10)
-    old = (folder / "state.snapshot").read_bytes()
-    with cached(folder) as made:
-        busy(made, np.random.default_rng(3), 10)
-        state = state_of(made)
-    (folder / "state.snapshot").write_bytes(old)  # as after a server that was killed
-    with cached(folder) as made:
-        assert state_of(made) == state
-        agree(probabilities(made), from_scratch(made))
 
 
 def test_after_a_pause_the_figures_are_those_that_a_restart_shows(

@@ -12,7 +12,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner, retrainer
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.retrainer import Retrainer, Snapshots, retrain
+from everylabel.labelling.model.retrainer import Retrainer, retrain, save_mean, saved_mean
 from everylabel.labelling.model.training import Rows
 from everylabel.labelling.service import Service
 from tests.labelling.desks import IDS, fingerprint, label, probabilities, service, truth, until
@@ -209,35 +209,31 @@ def test_a_failure_is_logged_and_training_continues(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_the_state_and_the_mean_are_saved_at_the_end(tmp_path: Path) -> None:
+def test_the_mean_is_saved_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "mean.npz"
     with service(tmp_path / "log") as made:
-        running = Retrainer(made.desk, Snapshots(tmp_path))
+        running = Retrainer(made.desk, path)
         label(made, 12)
         running.close()
-        saved = Snapshots(tmp_path).state(made.desk.log, IDS)
-        assert saved is not None
-        assert saved.labels == made.state.labels
-        mean = Snapshots(tmp_path).mean()
+        mean = saved_mean(path)
         assert mean is not None
         assert (tuple(mean[0]), mean[1].shape) == (made.state.columns, (65, 10))
 
 
-def test_the_state_is_saved_now_and_then_while_the_server_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(retrainer, "SAVE_EVERY", 10)
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", None])
+def test_a_damaged_mean_is_not_used(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "mean.npz"
+    assert saved_mean(path) is None
     with service(tmp_path / "log") as made:
-        running = Retrainer(made.desk, Snapshots(tmp_path))
-        label(made, 30)
-        until((tmp_path / "state.snapshot").exists)
-        running.close()
+        save_mean(path, made.desk)
+    assert saved_mean(path) is not None
+    path.write_bytes(path.read_bytes()[:-30] if content is None else content)
+    assert saved_mean(path) is None
 
 
-def test_a_snapshot_that_cannot_be_saved_is_reported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_mean_that_cannot_be_saved_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with service(tmp_path / "log") as made:
-        running = Retrainer(made.desk, Snapshots(tmp_path / "missing" / "folder"))
+        running = Retrainer(made.desk, tmp_path / "missing" / "mean.npz")
         label(made, 3)
         running.close()
-    assert "the snapshot could not be saved" in caplog.text
+    assert "the mean of the model could not be saved" in caplog.text

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.labelling.state.reducer import apply
-from everylabel.labelling.state.state import State
+from everylabel.labelling.state.reducer import apply, apply_all
+from everylabel.labelling.state.state import State, digest
 from everylabel.labelling.state.types import CANNOT_TELL, IMPORT, Agreement, Check, Entry, Place
 from everylabel.log import events
 from everylabel.log.events import Body, Event
 from everylabel.selection.pool import Where
+from tests.labelling.test_events import ROWS
 
 IDS = [f"i{i}" for i in range(8)]
 
@@ -319,3 +320,18 @@ def test_an_item_that_left_is_neither_asked_nor_learned_from() -> None:
     assert made.place(1) == Place(Where.FREE)
     took(made, ("me", events.Undo(10)))
     assert made.labels == {0: 2}
+
+
+def test_equal_states_have_equal_digests_and_others_have_not() -> None:
+    """The log has an event of every kind, by several people, some with keys."""
+    people, log = ["anna", "ben", "me"], list[Event]()
+    for seq, (kind, stored) in enumerate(ROWS, 1):
+        person = "me" if seq < 30 else people[seq % 3]
+        key = f"key {seq}" if seq % 4 else None
+        log.append(Event(seq, 100.0 + seq, person, events.from_row(kind, stored), key))
+
+    def hashed(n: int) -> str:
+        return digest(apply_all(State(["0", "1", "2", "3"]), log[:n], "the log"))
+
+    assert len({hashed(n) for n in range(len(log) + 1)}) == len(log) + 1
+    assert hashed(len(log)) == hashed(len(log))

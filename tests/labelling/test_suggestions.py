@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.retrainer import decode, encode, retrain
+from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Said, Service, suggest
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import LabelSet, State
@@ -82,8 +82,6 @@ def test_probabilities_of_classes_follow_merges_and_removals() -> None:
     left = state.suggested()[0].translated({0: 0}).probs
     assert left is not None
     np.testing.assert_allclose(left, [[1.0], [1.0]])
-    again = decode(encode(state))
-    assert again.suggestions == state.suggestions
 
 
 def test_sent_probabilities_are_kept_once(tmp_path: Path) -> None:
@@ -110,13 +108,6 @@ def test_suggestions_of_items_that_join_later_count_then() -> None:
 def test_an_unknown_class_in_the_log_is_reported() -> None:
     with pytest.raises(EverylabelError, match="never existed"):
         state_after(events.Suggested("llm", ["a"], [7]))
-
-
-def test_a_snapshot_holds_suggestions() -> None:
-    state = state_after(events.Suggested("llm", ["a", "b"], [0, 1], [0.5, None], ["guess"]))
-    again = decode(encode(state))
-    assert again.suggestions == state.suggestions
-    assert (again.hidden_columns, again.suggested_at) == (["guess"], 2)
 
 
 def test_nothing_is_learned_of_test_items_and_of_cannot_tell_items() -> None:

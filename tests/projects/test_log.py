@@ -13,10 +13,9 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.data.source_diff import Known
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.retrainer import digest
 from everylabel.labelling.model.training import Rows
 from everylabel.labelling.state.reducer import apply, apply_all
-from everylabel.labelling.state.state import State, new_state
+from everylabel.labelling.state.state import State, digest, new_state
 from everylabel.log.store import Store, StoreError
 from everylabel.projects.labelled import joined_before
 from everylabel.projects.log import Label, bring_up_to_date, open_log

@@ -23,10 +23,9 @@ from everylabel.labelling import progress
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import Arriving
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.retrainer import digest
 from everylabel.labelling.quality.accuracy import FEWEST, FEWEST_OF_CLASS, Interval
 from everylabel.labelling.queues import MOST, SURE, Look, near_copies
-from everylabel.labelling.state.state import LabelSet, State
+from everylabel.labelling.state.state import LabelSet, State, digest
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
     GIVEN,

@@ -109,11 +109,6 @@ class Store:
         with self._explained("read"), self._engine.connect() as connection:
             return connection.execute(sa.select(events.c.seq).where(*ours).limit(1)).first() is not None
 
-    def mark(self, seq: int) -> str:
-        """Return the chain of an event, a digest of all events up to it; "" if there is no such event."""
-        with self._explained("read"), self._engine.connect() as connection:
-            return database.read_chain(connection, self.project, seq) or ""
-
     def items(self) -> Known | None:
         """Return the rows of the source at the last opening, if there was one."""
         with self._snapshot() as connection:

@@ -21,7 +21,6 @@ from everylabel.data.digests import features_digest
 from everylabel.data.items import IdList, Items, Numbered, id_list, stored_ids
 from everylabel.data.source_diff import Change, Known, compare
 from everylabel.labelling.joining import class_number, imported_label, write_suggestions
-from everylabel.labelling.model.retrainer import Snapshots
 from everylabel.labelling.model.training import ClassNames
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
@@ -110,13 +109,11 @@ def open_log(
     options: LabelOptions,
     note: Callable[[str], Any],
     names: ClassNames | None = None,
-    snapshots: Snapshots | None = None,
 ) -> Iterator[OpenLog]:
     """Yield a project's log, up to date with its source and the options.
 
     note : called with sentences for the user
     names : vectors of class names
-    snapshots : place of a snapshot of the state
     """
     store, confirm = options.store, options.confirm_labels
     with closing(Store(store_place(project, store), store_name(project, store))) as log:
@@ -153,7 +150,6 @@ def open_log(
             known_as=lambda item: project.known_as(item if project.here is None else project.here[item]),
             features=None if isinstance(project.ids, Numbered) else project.features,
             new_features=options.accepts or unlabelled or _features_may_differ(project),
-            snapshots=snapshots,
         )
         if known.renewed(project) != known:  # after the events about changed items are written
             log.set_items(known.renewed(project))
@@ -173,11 +169,8 @@ def _features_may_differ(project: Project) -> bool:
     return place is not None and (place / EMBEDDER).exists() and not (project.folder / EMBEDDER).exists()
 
 
-def read_events(store: Store, source: Sequence[str], snapshots: Snapshots | None = None) -> State:
-    """Return the state after all events of a log: from a snapshot and later events, or from all events."""
-    state = None if snapshots is None else snapshots.state(store, source)
-    if state is not None:
-        return apply_all(state, store.read(state.seq), store.shown)
+def read_events(store: Store, source: Sequence[str]) -> State:
+    """Return the state after all events of a log."""
     stored = store.read()
     return apply_all(new_state(stored, source), stored, store.shown)
 
@@ -205,7 +198,6 @@ def bring_up_to_date(
     known_as: Callable[[int], str] = str,
     features: np.ndarray | None = None,
     new_features: bool = False,
-    snapshots: Snapshots | None = None,
 ) -> tuple[State, int]:
     """Write the changes that a command asks for to a log; return the state and the number of imported labels.
 
@@ -218,7 +210,7 @@ def bring_up_to_date(
     suggestions.
     """
     ids = id_list(ids)
-    state = read_events(store, ids, snapshots)
+    state = read_events(store, ids)
     writer, settings = _Writer(state), settings or {}
     if state.seq == 0:
         check_class_count(classes)

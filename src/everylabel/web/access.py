@@ -72,7 +72,7 @@ MEANING = {
     413: "too large",
     415: "not sent as JSON",
     422: "not as described",
-    503: "the server is stopping, or the features file is truncated",
+    503: "the server is stopping",
     507: "the log, or a file, cannot be written",
 }
 PROBLEMS: dict[int | str, dict[str, Any]] = {  # error replies of all endpoints, for /openapi.json

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.retrainer import Retrainer, Snapshots, start_compiling
+from everylabel.labelling.model.retrainer import Retrainer, saved_mean, start_compiling
 from everylabel.labelling.service import Service
 from everylabel.projects.arrivals import Watched
 from everylabel.projects.labelled import log_mark
@@ -222,8 +222,8 @@ def opened_project(
     columns = options.columns(project)
     check_fields(project, columns)
     allowed = allowed_images(project, options.images_in)
-    names, snapshots = class_names_of(project), Snapshots(project.folder, note)
-    opening = open_log(project, options, note, names, snapshots)
+    names, mean_path = class_names_of(project), project.folder / "model.mean.npz"
+    opening = open_log(project, options, note, names)
     with opening as (store, project, state):
         if project.about is not None and options.store is None:
             project = replace(project, about=project.about._replace(log=log_mark(store)))
@@ -232,7 +232,7 @@ def opened_project(
             there = "one class" if state.classes else "no class"
             note(f"there is {there} yet: add classes on the page, or by --classes")
         rows = options.rows(project)
-        desk, network = opened_desk(project, rows, store, state, names, snapshots.mean(), note)
+        desk, network = opened_desk(project, rows, store, state, names, saved_mean(mean_path), note)
         project = project.without_features()
         shown = Shown(project, columns, allowed, state.hidden_columns)
         network.content = shown.content
@@ -247,7 +247,7 @@ def opened_project(
         with (
             closed(rows),
             closed(desk),
-            closed(Retrainer(desk, snapshots)),
+            closed(Retrainer(desk, mean_path)),
             closed(service),
             closed(arrivals),
             closed(network),

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from everylabel.labelling.model.retrainer import digest
 from everylabel.labelling.state.reducer import apply_all
-from everylabel.labelling.state.state import new_state
+from everylabel.labelling.state.state import digest, new_state
 from everylabel.log.store import Store
 from everylabel.projects.labelled import STORE
 from everylabel.scale.cluster import connect

@@ -1,39 +1,31 @@
-"""Background work beside the desk: exact training, the estimate after it, snapshots, and compiling ahead.
+"""Background work beside the desk: exact training, the estimate after it, and compiling ahead.
 
 A second model is trained on a copy of the labels. It then applies the changes that arrived meanwhile and
 replaces the first model. Compiled loops are loaded while the person reads the first item, so that the first
 label is as fast as the others.
 
-A snapshot of the state and the mean of the model are caches in the project's folder for a fast start. Neither
-is the source of truth, and both may be deleted at any time. A snapshot is used only if the log's hash chain
-confirms that it belongs to this log and the source still has its items; only later events are then read from
-the log. The mean is the starting point of training.
+The mean of the model is saved at the end: the next start trains from it, which is faster. The file may be
+deleted at any time.
 """
 
-import dataclasses
-import hashlib
 import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from everylabel.core import Posterior
 from everylabel.core.errors import EverylabelError
-from everylabel.core.files import VERSION, read_file, write_atomically, write_file
-from everylabel.data.items import Numbered, id_list, ids_from_stored, stored_ids
+from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Learner, Mean, local_pool
 from everylabel.labelling.model.training import Rows, TrainingSet
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment, Evidence, assess
 from everylabel.labelling.sources.consensus import KNOWN, find_consensus
-from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import Answer, Check, Place
 from everylabel.selection.pool import Pool, Where
 from everylabel.selection.threads import SMALL
@@ -44,106 +36,42 @@ WAIT = 0.2  # seconds until the next look whether training is due
 EARLY, EARLY_UP_TO = 2, 40  # label changes between trainings while there are few labels and class names teach
 EVERY = 10  # label changes between trainings if each label is learned exactly anyway
 PAUSE = 5.0  # seconds without a label change after which the figures are brought up to date all the same
-SAVE_EVERY = 10_000  # events between snapshots while the server runs
 WIDTH = 8  # features of the small pool that is compiled on
-FORMAT = 4  # of the snapshot; raise it when the same events lead to a different state
-MEAN = "everylabel mean"
-_HINTS = {name: hint for name, hint in get_type_hints(State).items() if name not in ("source", "by_item")}
-_Saved = msgspec.defstruct("_Saved", list(_HINTS.items()))
+FORMAT = "everylabel mean"
 
 
-class Snapshots:
-    """The two cache files of a project's folder; note: is called with a sentence about an unusable file."""
+def save_mean(path: Path, desk: Desk) -> None:
+    """Save the mean of a running desk's model."""
 
-    def __init__(self, folder: Path, note: Callable[[str], Any] = print) -> None:
-        self.note = note
-        self.state_path, self.mean_path = folder / "state.snapshot", folder / "model.mean.npz"
+    def look() -> tuple[tuple[int, ...], np.ndarray]:
+        return desk.learner.columns, np.asarray(desk.learner.pool.posterior.mean)
 
-    def save(self, desk: Desk) -> None:
-        """Save the state and the mean of a running desk."""
-
-        def look() -> tuple[int, bytes, tuple[int, ...], np.ndarray]:
-            mean = np.asarray(desk.learner.pool.posterior.mean)
-            return desk.state.seq, encode(desk.state), desk.learner.columns, mean
-
-        seq, content, columns, mean = desk.read(look).result()
-        header = {"format": FORMAT, "seq": seq, "chain": desk.log.mark(seq), "digest": _digest(content)}
-        text = msgspec.json.encode(header) + b"\n" + content
-        write_atomically(self.state_path, lambda stream: stream.write(text), mode=0o600)
-        known = {"format": MEAN, "version": VERSION, "columns": [int(c) for c in columns]}
-        write_file(self.mean_path, known, {"mean": mean}, mode=0o600)
-
-    def state(self, log: Any, source: Sequence[str]) -> State | None:
-        """Return the saved state if it belongs to this log and these items; log: the event store."""
-        try:
-            head, _, content = self.state_path.read_bytes().partition(b"\n")
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self.note(
-                f"the snapshot {str(self.state_path)!r} cannot be read ({error.strerror}); reading the log"
-            )
-            return None
-        try:
-            header = msgspec.json.decode(head)
-            if header["format"] != FORMAT or header["digest"] != _digest(content):
-                return None
-            if log.mark(header["seq"]) != header["chain"] or not header["chain"]:
-                return None
-            state = decode(content)
-            if isinstance(source, Numbered):
-                state.ids = source
-        except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
-            return None
-        members = id_list(source).position
-        same = state.ids == source or (state.joined and all(name in members for name in state.ids))
-        if not same or any(name in members for name in state.absent):
-            return None
-        state.source = members
-        return state
-
-    def mean(self) -> Mean | None:
-        """Return the saved mean, if there is one."""
-        if not self.mean_path.exists():
-            return None
-        try:
-            header, arrays = read_file(self.mean_path, MEAN, "mean of a model", "everylabel label")
-            mean = np.asarray(arrays["mean"], np.float64)
-            return [int(c) for c in header["columns"]], mean if np.isfinite(mean).all() else np.zeros((0, 0))
-        except (EverylabelError, KeyError, TypeError, ValueError):
-            return None
+    columns, mean = desk.read(look).result()
+    known = {"format": FORMAT, "version": VERSION, "columns": [int(c) for c in columns]}
+    write_file(path, known, {"mean": mean}, mode=0o600)
 
 
-def encode(state: State) -> bytes:
-    """Return all fields of a state as bytes; equal states have equal bytes."""
-    values = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
-    plain = {name: sorted(value) if isinstance(value, set) else value for name, value in values.items()}
-    return msgspec.msgpack.encode(plain | {"ids": stored_ids(state.ids)})
-
-
-def digest(state: State) -> str:
-    """Return a hash of a state; equal states have equal hashes."""
-    return _digest(encode(state))
-
-
-def decode(content: bytes) -> State:
-    """Return the state that `encode` wrote as these bytes."""
-    saved = msgspec.msgpack.decode(content, type=_Saved, dec_hook=lambda kind, value: Counter(value))
-    values = {name: getattr(saved, name) for name in _HINTS}
-    return State(**values | {"ids": list(ids_from_stored(values["ids"]))})
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
+def saved_mean(path: Path) -> Mean | None:
+    """Return the saved mean, if there is one."""
+    if not path.exists():
+        return None
+    try:
+        header, arrays = read_file(path, FORMAT, "mean of a model", "everylabel label")
+        mean = np.asarray(arrays["mean"], np.float64)
+        return [int(c) for c in header["columns"]], mean if np.isfinite(mean).all() else np.zeros((0, 0))
+    except (EverylabelError, KeyError, TypeError, ValueError):
+        return None
 
 
 class Retrainer:
-    """A thread that retrains the model when labels have arrived; snapshots: where the state is saved."""
+    """A thread that retrains the model when labels have arrived.
 
-    def __init__(self, desk: Desk, snapshots: Snapshots | None = None) -> None:
-        self.desk, self.snapshots = desk, snapshots
+    mean_path : file to which the mean of the model is saved at the end
+    """
+
+    def __init__(self, desk: Desk, mean_path: Path | None = None) -> None:
+        self.desk, self.mean_path = desk, mean_path
         self._stopped = threading.Event()
-        self._saved = desk.state.seq
         self._seen: tuple[int, int] = -1, 0  # label changes and checks at the last training
         self._rows = desk.rows  # features at the last training
         self._last = -1, 0.0  # label changes, and when their number was first seen
@@ -151,11 +79,16 @@ class Retrainer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop after the current training, and save the state and the mean for the next start."""
+        """Stop after the current training, and save the mean for the next start."""
         self._stopped.set()
         self.desk.learned.set()
         self._thread.join()
-        self._save()
+        if self.mean_path is None:
+            return
+        try:
+            save_mean(self.mean_path, self.desk)
+        except Exception as error:  # a full disk: the next start trains from zero
+            log.warning("the mean of the model could not be saved: %s", error)
 
     def _work(self) -> None:
         while not self._stopped.is_set():
@@ -175,18 +108,7 @@ class Retrainer:
                 log.warning("training in the background failed: %s", error)
             except Exception:  # labels are still learned without it
                 log.exception("training in the background failed")
-            if self.desk.state.seq - self._saved > SAVE_EVERY:
-                self._save()
             self._stopped.wait(REST * (time.thread_time() - began))
-
-    def _save(self) -> None:
-        if self.snapshots is None:
-            return
-        try:
-            self._saved = self.desk.state.seq
-            self.snapshots.save(self.desk)
-        except Exception as error:  # a full disk: the next start reads the whole log
-            log.warning("the snapshot could not be saved: %s", error)
 
     def _is_due(self) -> bool:
         """Return whether to train now: after one label, or after several if each is learned exactly.

@@ -7,15 +7,17 @@ position in the order in which items joined. `reducer` applies events; this modu
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
-from everylabel.data.items import IdList, Numbered
+from everylabel.data.items import IdList, Numbered, stored_ids
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.state.types import (
     AUTO,
@@ -49,7 +51,7 @@ Items = dict[int, None]  # item numbers, in the order in which they were added
 
 @dataclass(eq=False)
 class State:
-    """The state after all events so far; all fields are plain data, so that a snapshot can hold them."""
+    """The state after all events so far; all fields are plain data, so that `digest` can hash them."""
 
     ids: Any = ()  # IdList of the items that joined, in that order; any sequence is accepted
     seq: int = 0  # number of the last event
@@ -109,8 +111,6 @@ class State:
         self.ids = self.ids if isinstance(self.ids, Numbered) else IdList(self.ids)
         self.source: Container[str] = self.ids.position  # ids that can join: the items with features
         self.by_item: dict[int, list[Entry]] = {}  # the history of each item
-        for entry in self.history.values():
-            self.by_item.setdefault(entry.item, []).append(entry)
         self._suggested: tuple[Any, tuple[Suggestions, ...]] = None, ()  # cached result, after its key
 
     @property
@@ -397,6 +397,14 @@ class State:
         """Return the entries of an item that were neither undone nor withdrawn."""
         after = self.withdrawn.get(item, 0)
         return [e for e in self.by_item.get(item, ()) if e.seq > after and e.seq not in self.undone]
+
+
+def digest(state: State) -> str:
+    """Return a hash of a state; equal states have equal hashes."""
+    values = {field.name: getattr(state, field.name) for field in fields(state)}
+    plain = {name: sorted(value) if isinstance(value, set) else value for name, value in values.items()}
+    content = msgspec.msgpack.encode(plain | {"ids": stored_ids(state.ids)})
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def new_state(stored: Sequence[Event], source: Sequence[str]) -> State:
