@@ -400,10 +400,3 @@ def test_replies_but_pictures_are_compressed(client: httpx.Client) -> None:
     assert "content-encoding" not in client.get("/static/style.css", headers={"accept-encoding": ""}).headers
     assert "content-encoding" not in client.get("/api/image/digit%201").headers
     assert "content-encoding" not in client.get("/api/health").headers  # too small to gain anything
-
-
-def test_keys_that_name_annotations_of_label_studio_are_refused(client: httpx.Client) -> None:
-    for key in ("annotation", "annotation 12 inf 1"):
-        reply = client.post("/api/skip", json={"person": "eve", "item": "digit 1", "key": key})
-        assert reply.status_code == 422
-        assert "taken" in reply.json()["error"]["message"]

@@ -52,7 +52,7 @@ def read_labels(
     named = NamedColumns(id_column, label_column, person_column, text_column)
     if suffix == ".json":
         entries = read_json(file, encoding)
-        if any("annotations" in entry or "completions" in entry for entry in entries):
+        if any("annotations" in entry for entry in entries):
             return read_tasks(file, entries, matcher, label_column, separator is not None)
         entries, named = argilla_rows(entries, named)
         names = list(dict.fromkeys(name for entry in entries for name in entry))

@@ -59,7 +59,7 @@ def read_tasks(
 
     several : an annotation may have several choices, or none
     """
-    _check_control(path, tasks, control)
+    _check_control(path, tasks, "annotations", control)
     by_data = _collect(tasks, matcher, control, several, by_task=False)
     return by_data if by_data.labels else _collect(tasks, matcher, control, several, by_task=True)
 
@@ -73,7 +73,7 @@ def _collect(
         if not items:
             imported.unmatched.append(f"task {task.get('id', number)}")
             continue
-        for annotation in _annotations(task):
+        for annotation in _entries(task, "annotations"):
             label = _choice(annotation, control, imported, several)
             if label is not None:
                 person = _person(annotation.get("completed_by"))
@@ -99,24 +99,20 @@ def predictions_of(
     path: Path, tasks: list[Entry], matcher: Matcher
 ) -> Iterator[tuple[list[str], str, list[Predicted]]]:
     """Yield the items of each task, a name for it, and its predictions."""
-    _check_control(path, tasks, None, _predictions)
+    _check_control(path, tasks, "predictions")
     by_task = not any(_items(task, matcher, False) for task in tasks)
     for number, task in enumerate(tasks, 1):
         said = [
             (_choice(one, None, Imported()), one.get("score"), one.get("model_version"))
-            for one in _predictions(task)
+            for one in _entries(task, "predictions")
         ]
         yield _items(task, matcher, by_task), f"task {task.get('id', number)}", said
 
 
-def _predictions(task: Entry) -> Iterator[Entry]:
-    entries = task.get("predictions")
-    yield from (entry for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
-
-
-def _annotations(task: Entry) -> Iterator[Entry]:
-    entries = task.get("annotations", task.get("completions"))
-    yield from (entry for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
+def _entries(task: Entry, name: str) -> list[Entry]:
+    """Return the "annotations" or "predictions" of a task."""
+    stored = task.get(name)
+    return [entry for entry in stored if isinstance(entry, dict)] if isinstance(stored, list) else []
 
 
 def _choice(annotation: Entry, control: str | None, imported: Imported, several: bool = False) -> str | None:
@@ -151,16 +147,10 @@ def _person(completed_by: Any) -> str | None:
     return f"annotator {completed_by}" if isinstance(completed_by, int) else str(completed_by)
 
 
-def _check_control(
-    path: Path,
-    tasks: Iterable[Entry],
-    control: str | None,
-    entries: Callable[[Entry], Iterator[Entry]] = _annotations,
-) -> None:
+def _check_control(path: Path, tasks: Iterable[Entry], kind: str, control: str | None = None) -> None:
     """Raise if there are several Choices and none is named, or the named one is missing."""
-    names = list(
-        dict.fromkeys(name for task in tasks for entry in entries(task) for name, _ in _choices(entry))
-    )
+    entries = (entry for task in tasks for entry in _entries(task, kind))
+    names = list(dict.fromkeys(name for entry in entries for name, _ in _choices(entry)))
     if control is not None and names and control not in names:
         raise EverylabelError(
             f"{str(path)!r} has no Choices named {control!r}; expected one of {listed(names)}"

@@ -38,21 +38,18 @@ class Imported:
             many = counted(len(self.unmatched), "matches", "match")
             parts.append(f"{many} no item: {listed(self.unmatched)}")
         parts += [f"{count:,} skipped ({reason})" for reason, count in self.skipped.items()]
-        twice = self.contradicted()
+        twice = self._contradicted()
         if twice:
             many = counted(len(twice), "item has", "items have")
             parts.append(f"{many} several labels, the last was taken: {listed(twice)}")
         return "; ".join(parts)
 
-    def contradicted(self) -> list[str]:
-        """Return a description of each item with several labels by one person (or by nobody named)."""
-        last: dict[tuple[str, str | None], str] = {}
-        before: dict[tuple[str, str | None], str] = {}
+    def _contradicted(self) -> list[str]:
+        """Return each item with several labels by one person (or by nobody named)."""
+        said: dict[tuple[str, str | None], set[str]] = {}
         for item, label, person in self.labels:
-            if last.get((item, person), label) != label:
-                before[item, person] = last[item, person]
-            last[item, person] = label
-        return [f"{key[0]} ({last[key]!r}, not {other!r})" for key, other in before.items()]
+            said.setdefault((item, person), set()).add(label)
+        return [item for (item, _), labels in said.items() if len(labels) > 1]
 
 
 class Matcher:

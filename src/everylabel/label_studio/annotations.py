@@ -20,7 +20,7 @@ from everylabel.log import events
 from everylabel.log.events import Event
 
 START, DELETED = "annotation", "deleted"  # first part of an event's key
-_KEY = re.compile(rf"{START} (\d+) ({DELETED}|[-+.\de]+) \d+")
+KEY = re.compile(rf"{START} (\d+) ({DELETED}|[-+.\de]+) \d+")
 
 
 class Annotation(NamedTuple):
@@ -100,7 +100,7 @@ class Book:
         return self._known
 
     def _take(self, key: str, event: Event | Entry, state: State) -> None:
-        found = _KEY.fullmatch(key)
+        found = KEY.fullmatch(key)
         if found is None:
             return
         number, stamp = found.groups()

@@ -149,7 +149,7 @@ async def _in_time(project: Connected, learning: list[Any]) -> Json:
         return {"status": "learning"}
     for future in futures:
         future.result()  # raises if it failed
-    return {"status": "learned", "news": sum(int(future.result()) for future in futures)}
+    return {"status": "learned"}
 
 
 def _after(project: Connected, done: "asyncio.Future[Any]") -> None:

@@ -74,36 +74,21 @@ class Learning:
 
     def tasks_gone(self, names: Collection[str]) -> "Future[int]":
         """Remove tasks from the pool; return how many were in it."""
-
-        def remove() -> int:
-            gone = [name for name in names if self._in_pool(name)]
-            for name in gone:
-                self.desk.emit("", events.Missing(name))
-            return len(gone)
-
-        return self._submit(remove)
+        return self._emit(lambda: [events.Missing(name) for name in names if self._in_pool(name)])
 
     def tasks_there(self, names: Collection[str]) -> "Future[int]":
         """Bring tasks back into the pool; return how many had left it."""
 
-        def bring_back() -> int:
-            back = [name for item in self.state.missing if (name := self.state.ids[item]) in names]
-            for name in back:
-                self.desk.emit("", events.Missing(name, back=True))
-            return len(back)
+        def back() -> list[events.Body]:
+            gone = [self.state.ids[item] for item in self.state.missing]
+            return [events.Missing(name, back=True) for name in gone if name in names]
 
-        return self._submit(bring_back)
+        return self._emit(back)
 
     def add_classes(self) -> "Future[int]":
         """Add the classes of the configuration that are missing; return how many."""
-
-        def add() -> int:
-            new = [name for name in self.configuration.classes if name not in self.state.names]
-            for name in new:
-                self.desk.emit("", events.NewClass(name))
-            return len(new)
-
-        return self._submit(add)
+        names = self.configuration.classes
+        return self._emit(lambda: [events.NewClass(name) for name in names if name not in self.state.names])
 
     def suggest(self, predictions: Iterable[Json]) -> int:
         """Save stored predictions as suggestions of their model version; return how many are new.
@@ -179,6 +164,17 @@ class Learning:
             self._removing.add(number)
 
         return self.desk.read(look)
+
+    def _emit(self, found: Callable[[], list[events.Body]]) -> "Future[int]":
+        """Emit events that are found in the desk's thread; return their number once they are saved."""
+
+        def emit() -> int:
+            bodies = found()
+            for body in bodies:
+                self.desk.emit("", body)
+            return len(bodies)
+
+        return self._submit(emit)
 
     def _submit(self, work: Callable[[], int], alone: bool = False) -> "Future[int]":
         """Do work that emits events in the desk's thread; return its result once they are saved."""

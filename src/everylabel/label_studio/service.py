@@ -57,7 +57,7 @@ def serve_label_studio(
         def started() -> None:
             ready(address)
             for each in projects.values():
-                stack.callback(compile_ahead(each.service, *each.service.desk.features.shape))
+                stack.callback(compile_ahead(each.service))
                 each.start(page=options.page)
             if options.register:
                 work = partial(_register, api, projects, address, password, note)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError
-from everylabel.label_studio.annotations import START, Annotation, answer_at, given, read_annotation
+from everylabel.label_studio.annotations import KEY, Annotation, answer_at, given, read_annotation
 from everylabel.label_studio.api import Api, ApiError, Json
 from everylabel.label_studio.learning import Learning
 from everylabel.label_studio.predictions import Predictions
@@ -147,7 +147,7 @@ class Outbox(Worker):
 
     def _look(self) -> Waiting:
         state, known = self.learning.state, self.learning.known()
-        theirs = {seq for key, seq in state.requests.items() if key.startswith(f"{START} ")}
+        theirs = {seq for key, seq in state.requests.items() if KEY.fullmatch(key)}
         standing: dict[tuple[int, str], Entry] = {}
         for entry in state.history.values():
             is_answer = entry.body.sent_to_label_studio and entry.seq not in state.undone

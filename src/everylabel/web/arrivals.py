@@ -23,13 +23,12 @@ from everylabel.labelling.state.types import Refused
 from everylabel.log.store import Store
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import PIECE, Look, Watched, embed_piece
-from everylabel.projects.features import Pieces, item_digests
+from everylabel.projects.features import Pieces, Progress, item_digests
 from everylabel.projects.log import is_for_test
 from everylabel.projects.project import left_out, with_clean_classes
 from everylabel.web.item_view import Shown
 
 logger = logging.getLogger(__name__)
-Progress = Callable[[int, int], Any]  # receives rows done and rows in total
 EVERY = 1.0  # seconds between looks at the source, at least
 SHARE = 10  # the pause is at least this many times as long as a look takes
 

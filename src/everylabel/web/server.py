@@ -25,6 +25,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.retrainer import Retrainer, saved_mean, start_compiling
 from everylabel.labelling.service import Service
 from everylabel.projects.arrivals import Watched
+from everylabel.projects.features import Progress
 from everylabel.projects.labelled import log_mark
 from everylabel.projects.log import class_names_of, open_log
 from everylabel.projects.network import opened_desk
@@ -40,7 +41,7 @@ from everylabel.web.access import (
     is_local,
     tokens_of,
 )
-from everylabel.web.arrivals import Arrivals, Progress
+from everylabel.web.arrivals import Arrivals
 from everylabel.web.downloads import Downloads
 from everylabel.web.item_view import (
     Shown,
@@ -104,8 +105,8 @@ def opened_server(
         if options.guidelines is not None:
             keep_guidelines(project.folder, guidelines)
         files = Downloads(shown, service.desk, options.layout)
-        how: dict[str, Any] = {"guidelines": rendered(guidelines), "framed": options.framed and local}
-        app = make_app(service, shown, files, arrivals, tokens=tokens, **how)
+        html, framed = rendered(guidelines), options.framed and local
+        app = make_app(service, shown, files, arrivals, tokens=tokens, guidelines=html, framed=framed)
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
         with contextlib.ExitStack() as at_end:
@@ -113,18 +114,17 @@ def opened_server(
             def started() -> None:
                 service.desk.log.note_address(address.partition("?")[0])
                 _ready(address, options.browser, ready)
-                at_end.callback(compile_ahead(service, len(project), project.features.shape[1]))
+                at_end.callback(compile_ahead(service))
                 arrivals.start()
 
             yield Opened(service, shown, address, Server(config, started), bound)
 
 
-def compile_ahead(service: Service, n: int, d: int) -> Callable[[], None]:
-    """Compile ahead for a service of n items with d features; return a function that ends it."""
-    learner = service.desk.learner
-    here = n if learner.pool.can_scan else 0
-    strategy = service.state.settings["strategy"]
-    return start_compiling(here * d, strategy, learner.exact, here * learner.pool.n_classes)
+def compile_ahead(service: Service) -> Callable[[], None]:
+    """Compile ahead for a service; return a function that ends it."""
+    learner, strategy = service.desk.learner, service.state.settings["strategy"]
+    n, d = service.desk.features.shape if learner.pool.can_scan else (0, 0)
+    return start_compiling(n * d, strategy, learner.exact, n * learner.pool.n_classes)
 
 
 def make_app(
@@ -265,14 +265,17 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host.strip("[]"), port))
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         bound.close()
-        if getattr(error, "errno", None) == errno.EADDRINUSE:
-            raise port_in_use(host, port) from error
-        reason = getattr(error, "strerror", None) or error
+        if error.errno == errno.EADDRINUSE:
+            other = f"another program, maybe an everylabel that runs ({address_of(host, port, None)})"
+            advice = "stop that one, or --port 0 takes any"
+            raise EverylabelError(
+                f"--port {port} of --host {host} is in use by {other}; expected a free port: {advice}"
+            ) from error
         raise EverylabelError(
-            f"--host {host} and --port {port} cannot be used ({reason}); expected an address of this machine "
-            "and a free port: --port 0 takes any"
+            f"--host {host} and --port {port} cannot be used ({error.strerror}); expected an address of this "
+            "machine and a free port: --port 0 takes any"
         ) from error
     return bound
 
@@ -291,14 +294,6 @@ def free_port(host: str, first: int) -> int:
 def check_free(host: str, port: int) -> None:
     """Refuse a port that cannot be used, before any slow work."""
     bound_socket(host, port).close()
-
-
-def port_in_use(host: str, port: int) -> EverylabelError:
-    """Return the error for a port that another program uses."""
-    return EverylabelError(
-        f"--port {port} of --host {host} is in use by another program, maybe an everylabel that runs "
-        f"({address_of(host, port, None)}); expected a free port: stop that one, or --port 0 takes any"
-    )
 
 
 def address_of(host: str, port: int, token: str | None) -> str:

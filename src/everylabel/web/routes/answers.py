@@ -11,9 +11,10 @@ from fastapi import APIRouter, Query
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
+    FiniteFloat,
+    StrictInt,
     StringConstraints,
     model_validator,
 )
@@ -32,7 +33,7 @@ Name = Annotated[str, StringConstraints(max_length=1000)]
 FieldValue = (
     bool
     | Annotated[int, Field(ge=-(2**53), le=2**53)]
-    | Annotated[float, Field(allow_inf_nan=False)]
+    | FiniteFloat
     | Annotated[str, StringConstraints(max_length=2000)]
     | None
 )
@@ -41,13 +42,7 @@ Confidence = Annotated[float, Query(ge=0.5, le=0.999)]
 OneClass = Annotated[int | None, Query(ge=0, le=2**31, alias="class")]
 
 
-def _no_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("expected a whole number, not true or false")
-    return value
-
-
-def no_control(value: str) -> str:
+def _no_control(value: str) -> str:
     """Refuse control characters: nobody can read them, and some databases cannot store NUL."""
     if any(unicodedata.category(each) == "Cc" for each in value):
         raise ValueError("expected no control characters")
@@ -66,13 +61,6 @@ def _no_importer(value: str) -> str:
     return value
 
 
-def _no_annotation(value: str) -> str:
-    """Refuse keys of the form reserved for Label Studio annotations."""
-    if value.partition(" ")[0] == "annotation":
-        raise ValueError("keys that begin with 'annotation' are taken; expected another")
-    return value
-
-
 def _no_blank(value: str) -> str:
     if not value.strip():
         raise ValueError("expected a text that is not empty")
@@ -82,18 +70,17 @@ def _no_blank(value: str) -> str:
 Person = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_PERSON),
-    AfterValidator(no_control),
+    AfterValidator(_no_control),
     AfterValidator(_composed),
     AfterValidator(_no_importer),
 ]
 Anybody = Annotated[  # "" means everybody
-    str, StringConstraints(max_length=LONGEST_PERSON), AfterValidator(no_control), AfterValidator(_composed)
+    str, StringConstraints(max_length=LONGEST_PERSON), AfterValidator(_no_control), AfterValidator(_composed)
 ]
-Handle = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(no_control)]
-Key = Annotated[Handle, AfterValidator(_no_annotation)] | None
-Whole = Annotated[int, BeforeValidator(_no_bool)]  # accepts JSON's 3.0, refuses true
-Number = Annotated[Whole, Field(ge=0, le=2**31)]
-FieldName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(no_control)]
+Handle = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_no_control)]
+Key = Handle | None
+Number = Annotated[StrictInt, Field(ge=0, le=2**31)]
+FieldName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_no_control)]
 
 
 class PersonBody(BaseModel):
@@ -141,7 +128,7 @@ class SentItem(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     text: Annotated[str, StringConstraints(max_length=100_000), AfterValidator(_no_blank)]
-    id: Annotated[Id, AfterValidator(no_control)] | None = None
+    id: Annotated[Id, AfterValidator(_no_control)] | None = None
     fields: Annotated[dict[FieldName, FieldValue], Field(max_length=50)] = {}
 
 
@@ -196,7 +183,7 @@ class SuggestionsBody(PersonBody):
     source: Annotated[
         str,
         StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_PERSON),
-        AfterValidator(no_control),
+        AfterValidator(_no_control),
         AfterValidator(_composed),
     ]
     suggestions: Annotated[list[SuggestedItem], Field(min_length=1, max_length=5000)]
@@ -232,7 +219,7 @@ class ChangeBody(PersonBody):
     """A class's new name, description, shortcut key or colour; "" removes one of the last three."""
 
     name: Name | None = None
-    description: Annotated[str, StringConstraints(max_length=1000), AfterValidator(no_control)] | None = None
+    description: Annotated[str, StringConstraints(max_length=1000), AfterValidator(_no_control)] | None = None
     own_key: Annotated[str, StringConstraints(pattern=r"^[0-9a-z]?$")] | None = None
     colour: Annotated[str, StringConstraints(pattern=r"^(#[0-9a-f]{6})?$")] | None = None
     sure: bool = False
@@ -276,7 +263,7 @@ class WishBody(PersonBody):
     """A class to check more often, and the number of checks."""
 
     class_: Number = Field(alias="class")
-    checks: Annotated[Whole, Field(ge=0, le=1000)] = 10
+    checks: Annotated[StrictInt, Field(ge=0, le=1000)] = 10
     key: Key = None
 
 
@@ -284,7 +271,7 @@ class SettingsBody(PersonBody):
     """The settings to change; None leaves one as it is."""
 
     strategy: Annotated[str, StringConstraints(max_length=64)] | None = None
-    check_every: Annotated[Whole, Field(ge=0, le=MOST_CHECKS)] | None = None
+    check_every: Annotated[StrictInt, Field(ge=0, le=MOST_CHECKS)] | None = None
     names: bool | None = None
     network: Literal["auto", "on", "frozen"] | None = None
 
