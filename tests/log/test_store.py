@@ -88,7 +88,7 @@ def test_numbered_rows_take_few_bytes(where: str, names: list[str]) -> None:
         body = store.read()[0].body
         assert isinstance(body, Extended)
         assert list(body.names) == names
-        rows, text, _ = store.content()
+        rows, text = store.content()
         assert text is not None
         numbered = names[0] == "0"
         assert (len(rows[0].body) < 100) is numbered  # their number, in place of all names

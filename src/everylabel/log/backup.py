@@ -4,7 +4,6 @@ Both are SQLite files, also for a log in PostgreSQL: `--store FILE` continues wi
 labels.sqlite.
 """
 
-import json
 import logging
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -16,15 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from everylabel.core.errors import EverylabelError
 from everylabel.log import database
-from everylabel.log.database import (
-    Row,
-    connect,
-    find_other_items,
-    fits,
-    link,
-    shown_place,
-)
-from everylabel.log.events import GARBLED, from_row
+from everylabel.log.database import Row, connect, find_other_items, fits, shown_place
+from everylabel.log.events import GARBLED
 from everylabel.log.store import Store
 
 logger = logging.getLogger(__name__)
@@ -41,7 +33,7 @@ class Prefix(NamedTuple):
 def back_up(where: str, project: str, target: Path) -> int:
     """Copy a log to a new file, also while a server writes to it; return the number of events."""
     with closing(Store(where, project, write=False)) as log:
-        rows, items, _ = log.content()
+        rows, items = log.content()
     if not rows:
         raise EverylabelError(
             f"store {shown_place(where)} holds no event of {project!r}; expected a labelled project"
@@ -75,7 +67,8 @@ def valid_prefix(where: str, project: str) -> Prefix:
             # one row at a time: an unreadable one must not take the others of its batch with it
             with suppress(*GARBLED, SQLAlchemyError):
                 for row in database.each_row(connection, project, has_chain, batch=1):
-                    if not _is_valid(row, rows[-1].chain or "" if rows else ""):
+                    before = rows[-1].chain or "" if rows else ""
+                    if (row.chain or before) and not fits(before, row):  # version 0.1 wrote no chain
                         break
                     rows.append(row)
             if sa.inspect(engine).has_table(database.heads.name):
@@ -87,15 +80,3 @@ def valid_prefix(where: str, project: str) -> Prefix:
         engine.dispose()
     lost = unread or find_other_items(items, head) is not None
     return Prefix(rows, None if lost else items, lost)
-
-
-def _is_valid(row: Row, before: str) -> bool:
-    """Return whether an event fits its chain; one of version 0.1, without a chain, whether it can be read."""
-    if row.chain is not None or before:
-        return fits(before, row)
-    try:
-        from_row(row.kind, json.loads(row.body))
-        link("", row)
-        return True
-    except (EverylabelError, *GARBLED):
-        return False

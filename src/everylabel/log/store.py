@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import packed_digests, unpacked_digests
-from everylabel.data.items import IdList, Numbered, ids_from_stored, stored_ids
+from everylabel.data.items import id_list, ids_from_stored, stored_ids
 from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.log import database
 from everylabel.log.database import (
@@ -117,12 +117,12 @@ class Store:
             self._refuse(find_other_items(text, head))
             return None if text is None else from_text(text)
 
-    def content(self) -> tuple[list[Row], str | None, Head | None]:
-        """Return all stored events, the stored source and the head, read in one transaction and checked."""
+    def content(self) -> tuple[list[Row], str | None]:
+        """Return all stored events and the stored source, read in one transaction and checked."""
         with self._snapshot() as connection:
-            head = self._check(connection)
+            self._check(connection)
             rows = list(database.each_row(connection, self.project, self._has_chain))
-            return rows, database.read_items(connection, self.project), head
+            return rows, database.read_items(connection, self.project)
 
     def _check(self, connection: sa.Connection) -> Head | None:
         """Check all events, the stored source and SQLite's pages; return the head. Events are not parsed."""
@@ -375,17 +375,12 @@ class _StoredSource(msgspec.Struct, forbid_unknown_fields=True):
     own_ids: list[str] | None = None
     id_column: str | None = None
     gone: int = 0
-    numbered: int | None = None  # the number of rows whose ids are their numbers
 
 
 def to_text(known: Known) -> str:
     """Return the rows of a source as JSON text, for the store."""
-    stored = known._asdict() | {"digests": packed_digests(known.digests)}
-    if isinstance(known.keys, Numbered):
-        stored |= {"keys": [], "numbered": len(known.keys)}
-    else:
-        stored["keys"] = stored_ids(known.keys)
-    return json.dumps(stored, ensure_ascii=False)
+    stored = {"keys": stored_ids(known.keys), "digests": packed_digests(known.digests)}
+    return json.dumps(known._asdict() | stored, ensure_ascii=False)
 
 
 def from_text(text: str) -> Known:
@@ -394,7 +389,5 @@ def from_text(text: str) -> Known:
     if isinstance(stored, list) and len(stored) == 2:
         stored = {"keys": stored[0], "digests": stored[1], "id_column": NOT_NOTED}
     found = msgspec.convert(stored, _StoredSource)
-    numbered = found.numbered
-    keys = IdList(ids_from_stored(found.keys)) if numbered is None else Numbered(numbered)
-    digests = unpacked_digests(found.digests)
+    keys, digests = id_list(ids_from_stored(found.keys)), unpacked_digests(found.digests)
     return Known(keys, digests, own_ids=found.own_ids, id_column=found.id_column, gone=found.gone)

@@ -64,15 +64,11 @@ def examine(place: LogLocation, out: Path | None = None) -> Findings:
     with _locked(place.store):
         try:
             with closing(Store(place.store, place.name, write=False)) as log:
-                rows, _, head = log.content()
-            valid = rows if head is not None else valid_prefix(place.store, place.name).rows
-            if len(valid) == len(rows):
-                return Findings([f"the log {shown}: {len(rows):,} events, all whole"], [])
-            damage = f"event {rows[len(valid)].seq} cannot be understood"
+                count = len(log.content()[0])
+            return Findings([f"the log {shown}: {count:,} events, all whole"], [])
         except Damaged as error:
-            damage = error.what
+            wrong = [f"the log {shown} is damaged: {error.what}"]
         rows, items, items_lost = valid_prefix(place.store, place.name)
-    wrong = [f"the log {shown} is damaged: {damage}"]
     if not rows:
         return Findings([], [*wrong, UNREADABLE])
     if items_lost:
