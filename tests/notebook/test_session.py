@@ -141,7 +141,7 @@ def test_bad_argument_is_raised_before_anything_starts() -> None:
         (TEXTS, {"token": "short"}, "token has 5 characters"),
         (TEXTS, {"watch": True}, "watch goes with a file"),
         (TEXTS, {"guidelines": "nothing.md"}, "guidelines"),
-        (np.zeros((3, 2)), {"show": ["a"]}, "show has 1 entries and the features 3 rows"),
+        (np.zeros((3, 2)), {"show": ["a"]}, "show has 1 rows and the features 3"),
         (np.zeros((3, 3, 8, 8)), {}, r"np.moveaxis\(images, 1, -1\)"),
         (np.full((3, 8, 8), -1.0), {}, "expected 0 to 1 or 0 to 255"),
         ({"train": {"a": 1}}, {}, "with splits train; pass one of them"),

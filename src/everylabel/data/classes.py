@@ -287,21 +287,19 @@ def label_sets(texts: Iterable[str], known: Names | None) -> tuple[np.ndarray, N
 
 def odd_labels(labels: Sequence[str]) -> list[str]:
     """Return notes if a single-label column seems to hold lists, else []."""
-    notes = []
     counts = Counter(label for label in labels if label)
     for separator in SEPARATORS:
+        parts = {label: [part.strip() for part in label.split(separator)] for label in counts}
+        uses = Counter(part for some in parts.values() for part in some)
         lists = [label for label in counts if separator in label]
-        parts = {label: [part.strip() for part in label.split(separator)] for label in lists}
-        alone = Counter(part for some in parts.values() for part in some) + Counter({*counts} - {*lists})
-        shared = [label for label in lists if sum(alone[part] > 1 for part in parts[label]) > 1]
-        if 2 * len(shared) > len(lists) and shared:
-            notes.append(
+        shared = [label for label in lists if sum(uses[part] > 1 for part in parts[label]) > 1]
+        if 2 * len(shared) > len(lists):
+            return [
                 f"{sum(counts[label] for label in shared):,} labels look like lists of classes "
                 f"({shared[0]!r}); each list is a class of its own here. If an item may have several "
                 f"classes, begin with --multi-label --label-separator {separator!r}"
-            )
-            break
-    return notes
+            ]
+    return []
 
 
 def _json(text: str) -> Any:

@@ -36,26 +36,16 @@ def unpacked_digests(stored: str | Sequence[str]) -> list[str]:
 
 def text_digests(texts: Iterable[str]) -> list[str]:
     """Return a hash of each text."""
-    return [_hash(text.encode("utf-8", "surrogatepass")) for text in texts]
+    return [bytes_digest(text.encode("utf-8", "surrogatepass")) for text in texts]
 
 
 def image_digests(paths: Iterable[Any], names: Iterable[str]) -> list[str]:
     """Return a hash of each image's name and file size; of the name only if it is not a file."""
     pairs = zip(paths, names, strict=True)
-    return [_hash(f"{name}\0{_size(path)}".encode()) for path, name in pairs]
-
-
-def bytes_digest(content: bytes) -> str:
-    """Return a hash of bytes."""
-    return _hash(content)
+    return [bytes_digest(f"{name}\0{_size(path)}".encode()) for path, name in pairs]
 
 
 def row_digests(features: np.ndarray) -> list[str]:
-    """Return a hash of each row."""
-    return unpacked_digests(row_hashes(features).astype(">u8").tobytes().hex())
-
-
-def row_hashes(features: np.ndarray) -> np.ndarray:
     """Return a hash of each row: the sum of its 8-byte words, each times a random odd number, mod 2^64."""
     size = features.dtype.itemsize * features.shape[1]
     words = -(-size // 8)
@@ -66,7 +56,7 @@ def row_hashes(features: np.ndarray) -> np.ndarray:
         if size % 8:
             rows = np.pad(rows, ((0, 0), (0, 8 * words - size)))
         hashes[at : at + AT_A_TIME] = rows.view(np.uint64) @ factors
-    return hashes
+    return unpacked_digests(hashes.astype(">u8").tobytes().hex())
 
 
 def spread(start: int, stop: int, most: int = SAMPLED) -> np.ndarray:
@@ -80,13 +70,13 @@ def features_digest(features: np.ndarray, places: Sequence[int] | None = None) -
     rows = spread(0, n)
     some = np.ascontiguousarray(features[rows if places is None else np.asarray(places)[rows]])
     shape = (n, *features.shape[1:])
-    return _hash(f"{shape} {features.dtype.str}".encode() + some.tobytes())
+    return bytes_digest(f"{shape} {features.dtype.str}".encode() + some.tobytes())
 
 
 def content_digest(content: Any) -> str:
     """Return a hash of an image's content: a file's bytes or an array's pixels; UNREADABLE for all else."""
     if isinstance(content, np.ndarray):
-        return _hash(f"{content.shape} {content.dtype.str}".encode() + content.tobytes())
+        return bytes_digest(f"{content.shape} {content.dtype.str}".encode() + content.tobytes())
     try:
         about = Path(content).stat()
         return _file_digest(Path(content), about.st_mtime_ns)
@@ -108,11 +98,12 @@ def is_plain_file(path: Path) -> bool:
     return stat.S_ISREG(about.st_mode) and about.st_size > 0
 
 
-def _hash(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
+def bytes_digest(content: bytes) -> str:
+    """Return a hash of bytes."""
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
-UNREADABLE = _hash(b"unreadable")
+UNREADABLE = bytes_digest(b"unreadable")
 
 
 def _size(path: Any) -> int:

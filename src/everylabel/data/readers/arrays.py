@@ -71,11 +71,7 @@ def read_features(features: np.ndarray, options: Options, columns: Columns) -> I
         wanted = (options.text_column, options.image_column, options.label_column)
         named = [name for name in (*wanted, named_ids(options.id_column)) if name is not None]
         check_columns("--show", list(columns), named)
-        rows = len(next(iter(columns.values())))
-        if rows != len(features):
-            raise EverylabelError(
-                f"--show has {rows:,} rows and the features {len(features):,}; expected one row for each"
-            )
+        check_rows("--show", len(next(iter(columns.values()))), len(features))
     features = np.ascontiguousarray(features, None if features.dtype.kind == "f" else np.float32)
     _check_finite("the features", features)
     advice = [] if columns else ["the page can only show row numbers; --show adds what to see of each row"]
@@ -202,17 +198,21 @@ def _shown(show: Path, options: Options, stored: Stored) -> dict[str, list[Any]]
     id_column = named_ids(options.id_column)
     wanted = (options.text_column, options.image_column, options.label_column, id_column)
     columns = read_columns(show, wanted, options)
-    rows, n = len(next(iter(columns.values()))), len(stored.features)
     given = ids_of(columns, id_column).ids if id_column else []
     if stored.ids is not None and given and set(stored.ids) <= set(given):  # matched by name, in any order
         at = {name: i for i, name in enumerate(given)}
         return some_rows(columns, [at[name] for name in stored.ids])
+    check_rows(f"--show {str(show)!r}", len(next(iter(columns.values()))), len(stored.features))
+    return columns
+
+
+def check_rows(show: str, rows: int, n: int) -> None:
+    """Raise if there is not one row for each row of features."""
     if rows != n:
         raise EverylabelError(
-            f"--show {str(show)!r} has {rows:,} rows and the features {n:,}; expected one row for each, in "
-            "the same order, or an .npz file with ids and --id-column to match them by name"
+            f"{show} has {rows:,} rows and the features {n:,}; expected one row for each, in the same order, "
+            "or an .npz file with ids and --id-column to match them by name"
         )
-    return columns
 
 
 def _described(options: Options, names: Sequence[str], columns: Columns) -> tuple[str, Any, Any]:

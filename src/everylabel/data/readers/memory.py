@@ -20,7 +20,7 @@ from everylabel.data.digests import content_digest, text_digests
 from everylabel.data.display import Pictures, Texts
 from everylabel.data.items import Items, Options
 from everylabel.data.media import are_paths, is_image, unpacked_image
-from everylabel.data.readers.arrays import read_features
+from everylabel.data.readers.arrays import check_rows, read_features
 from everylabel.data.readers.rows import check_columns
 from everylabel.data.readers.table import (
     check_no_columns,
@@ -221,10 +221,7 @@ def _features(content: np.ndarray, options: Options, show: Any) -> Items:
         return read_features(content, options, {name: frame.column(name) for name in frame.names})
     check_no_columns(options)
     seen = _listed(_contents(show))
-    if len(seen) != len(content):
-        raise EverylabelError(
-            f"--show has {len(seen):,} entries and the features {len(content):,} rows; expected one for each"
-        )
+    check_rows("--show", len(seen), len(content))
     found = read_features(content, options, {})
     return replace(found, items=seen.items, kind=seen.kind, display=seen.display, advice=())
 
@@ -245,7 +242,7 @@ def _listed(content: Any) -> Items:
     images = [None if is_missing(item) else _image(item, i) for i, item in enumerate(content)]
     arrays = [image for image in images if isinstance(image, np.ndarray)]
     top = max((float(array.max()) for array in arrays if array.size), default=0.0)
-    images = [_grey(as_pixels(i[None], top)[0]) if isinstance(i, np.ndarray) else i for i in images]
+    images = [as_pixels(i[None], top)[0] if isinstance(i, np.ndarray) else i for i in images]
     return Items(images, "image", ids, none, **pictures(images, {}))
 
 
@@ -256,10 +253,6 @@ def _image(item: Any, at: int) -> Any:
     if not is_image(item):
         raise EverylabelError(f"source[{at}] is a {type(item).__name__} ({item!r:.60}); expected {EXPECTED}")
     return item
-
-
-def _grey(pixels: np.ndarray) -> np.ndarray:
-    return pixels[..., 0] if pixels.ndim == 3 and pixels.shape[-1] == 1 else pixels
 
 
 def as_pixels(images: np.ndarray, top: float | None = None) -> np.ndarray:

@@ -180,8 +180,8 @@ def _labels(columns: dict[str, list[Any]], options: Options, n: int, notes: list
     if len(named) > 1:
         rows = zip(*(columns[name] for name in named), strict=True)
         return label_sets([indicator_text(dict(zip(named, row, strict=True))) for row in rows], known)
-    return label_sets([list_text(v, options.label_separator) for name in named for v in columns[name]]
-                      if named else [""] * n, known)  # fmt: skip
+    cells = columns[named[0]] if named else [None] * n
+    return label_sets([list_text(cell, options.label_separator) for cell in cells], known)
 
 
 def items_of(
