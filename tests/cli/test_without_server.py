@@ -2,15 +2,13 @@
 
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from everylabel.data.source_diff import Known
-from everylabel.log.store import Store
-from everylabel.projects.labelled import store_name, store_place
+from everylabel.projects.labelled import project_log
 from everylabel.projects.log import Label, bring_up_to_date
 from everylabel.projects.project import open_project
 
@@ -43,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(place / "x.npz", X=rng.normal(size=(30, 4)), y=np.arange(30) % 2)
     project = open_project(place / "x.npz", classes=["a", "b"])
     labels = [Label(project.ids[i], "ab"[i % 2]) for i in range(10)]
-    with closing(Store(store_place(project, None), store_name(project, None))) as store:
+    with project_log(project, None, write=True) as store:
         store.set_items(Known(project.ids, project.digests))
         bring_up_to_date(store, project.ids, classes=project.classes, labels=labels, project=project.id)
     return project.folder

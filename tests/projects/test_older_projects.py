@@ -14,8 +14,7 @@ from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import Rows
 from everylabel.labelling.service import Service
-from everylabel.log.store import Store
-from everylabel.projects.labelled import check_labelled, store_name, store_place
+from everylabel.projects.labelled import check_labelled, project_log
 from everylabel.projects.log import bring_up_to_date, read_labels
 from everylabel.projects.project import Project, open_project
 
@@ -133,7 +132,7 @@ def test_options_features_and_labels_are_as_they_were(folder: Path, start: float
 
 def test_people_continue_where_they_were(folder: Path) -> None:
     project = opened(folder)
-    with closing(Store(store_place(project, None), store_name(project, None))) as store:
+    with project_log(project, None, write=True) as store:
         assert store.items() == Known(list(project.ids), DIGESTS, id_column=NOT_NOTED)
         _, imported = bring_up_to_date(store, project.ids, classes=project.classes, project=project.id)
         assert imported == 0

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.projects.labelled import kept_in, store_name
+from everylabel.projects.labelled import kept_in, log_name
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web import server
@@ -109,14 +109,15 @@ def test_projects_of_one_name_share_a_store(where: str, tmp_path: Path) -> None:
                 assert reply["progress"]["labelled"] == expected
                 assert server.client.get("/api/session")["project"] == "x.npy"
     first, second = (open_project(tmp_path / place / "x.npy") for place in ("one", "two"))
-    assert store_name(first, where) == "x.npy"
-    assert store_name(second, where) == f"x.npy {second.id}"
-    assert store_name(second, None) == "x.npy"  # in its own folder nobody else is
+    assert log_name(first.name, first.id, first, where) == "x.npy"
+    assert log_name(second.name, second.id, second, where) == f"x.npy {second.id}"
+    assert log_name(second.name, second.id, second, None) == "x.npy"  # in its own folder nobody else is
     (first.folder / "project.json").unlink()
     anew = open_project(tmp_path / "one" / "x.npy", classes=["a", "b"])
     assert anew.id != first.id
-    assert store_name(anew, where) == "x.npy"  # known by its items
-    assert store_name(open_project(first.folder), where) == "x.npy"
+    assert log_name(anew.name, anew.id, anew, where) == "x.npy"  # known by its items
+    again = open_project(first.folder)
+    assert log_name(again.name, again.id, again, where) == "x.npy"
 
 
 def test_classes_are_checked_before_anything_is_embedded(tmp_path: Path) -> None:

@@ -13,10 +13,9 @@ from everylabel.cli import options
 from everylabel.cli.console import command, embedding_bar, note, opened, print_ready
 
 if TYPE_CHECKING:
-    from everylabel.data.items import Items
     from everylabel.projects.log import Label
     from everylabel.projects.options import LabelOptions
-    from everylabel.projects.project import Opening, Project
+    from everylabel.projects.project import Project
 
 PORT = 8765  # default; the next free one if it is in use
 ONCE = ("--accept-changes", "--confirm-labels")  # options for one change, not repeated later
@@ -162,15 +161,9 @@ def _label(source: str, given: "LabelOptions", moved: bool) -> None:
     from everylabel.projects.labelled import STORE, kept_in
     from everylabel.web.server import check_free, serve
 
-    sharded, how, store = _sharded(source, given), given.opening(), given.store
-    usual = how["check"]
-
-    def checked(opening: "Opening") -> "Items | None":
-        items = usual(opening)
-        check_free(given.host, given.port)
-        return items
-
-    project = opened(source, **how | {"check": checked} | sharded)
+    store = given.store
+    check_free(given.host, given.port)
+    project = opened(source, **given.opening() | _sharded(source, given))
     if moved:
         note(f"port {PORT} is in use, so the page is at port {given.port}")
     proposed = read_suggestions(project, given, note)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from everylabel.cli import options
-from everylabel.cli.console import embedding_bar, note
+from everylabel.cli.console import embedding_bar, note, opened
 
 if TYPE_CHECKING:
-    from everylabel.data.items import Items, Options
+    from everylabel.data.items import Items
     from everylabel.labelling.state.state import State
 
 MILLION = 1e6
@@ -68,7 +68,6 @@ def suggest(
     """
     from everylabel.core.errors import EverylabelError, counted
     from everylabel.data.classes import class_list
-    from everylabel.data.items import Options
     from everylabel.integrations.chat import Chat
     from everylabel.integrations.language_model import (
         INSTRUCTIONS,
@@ -81,7 +80,12 @@ def suggest(
     if out.suffix.lower() != ".jsonl":
         raise EverylabelError(f"--out is {str(out)!r}; expected a file that ends in .jsonl")
     given = class_list(classes, encoding)
-    reading = Options(text_column, id_column=id_column, encoding=encoding, long_rows=long_rows)
+    reading = {
+        "text_column": text_column,
+        "id_column": id_column,
+        "encoding": encoding,
+        "long_rows": long_rows,
+    }
     items, state = _read(source, folder, store, reading)
     names, descriptions = given.names, given.descriptions
     if names is None and state is not None:
@@ -137,33 +141,23 @@ def suggest(
 
 
 def _read(
-    source: str, folder: Path | None, store: str | None, reading: "Options"
+    source: str, folder: Path | None, store: str | None, reading: dict[str, str | None]
 ) -> "tuple[Items, State | None]":
     """Return the items of a source, and the state of its project if there is one; nothing is embedded."""
-    from contextlib import closing
-
     from everylabel.core.errors import EverylabelError
-    from everylabel.data.read import read
-    from everylabel.log.store import NoLog, Store
-    from everylabel.projects.labelled import STORE, check_labelled, log_name
+    from everylabel.log.store import NoLog
+    from everylabel.projects.labelled import check_labelled, project_log
     from everylabel.projects.log import read_events
-    from everylabel.projects.project import Opening, located, remembered
 
-    place, about = located(source, folder, reading)
-    items = read(about.source, about.options)
-    for text in items.notes:
-        note(text)
-    if items.kind != "text":
-        raise EverylabelError(f"source {source!r} holds items of kind {items.kind!r}; expected texts")
-    opening = Opening(place, about, remembered(place), items)
-    items = check_labelled(store)(opening) or items
+    check = check_labelled(store)
+    project = opened(source, folder=folder, check=check, keep=False, embed=False, **reading)
+    if project.kind != "text":
+        raise EverylabelError(f"source {source!r} holds items of kind {project.kind!r}; expected texts")
     try:
-        with closing(
-            Store(store or str(place / STORE), log_name(about.name, about.id, items, store), write=False)
-        ) as log:
-            return items, read_events(log, items.ids)
+        with project_log(project, store) as log:
+            return project, read_events(log, project.ids)
     except NoLog:
-        return items, None
+        return project, None
 
 
 def _examples(items: "Items", state: "State | None", names: list[str], wanted: int) -> dict[int, str]:

@@ -18,7 +18,7 @@ from everylabel.data.classes import ClassList, class_list
 from everylabel.data.items import Items, Options
 from everylabel.data.readers.memory import read_memory
 from everylabel.formats.suggestions import read_suggestions
-from everylabel.notebook.session import HEIGHT, Background, Session, Source, shell
+from everylabel.notebook.session import HEIGHT, Background, Session, shell
 from everylabel.notebook.session import show as show_session
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import ENDING, IN_MEMORY, Project, open_project, remembered
@@ -162,7 +162,7 @@ def label(
         except BaseException:
             tidy()
             raise
-    session = Session(Source(source, label_column), background, kept, tidy, height)
+    session = Session(source, label_column, background, kept, tidy, height)
     _sessions.update(dict.fromkeys(again, session))
     if kept is None and store is None:
         _note(

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -113,16 +113,11 @@ class Background:
         self._stack.close()
 
 
-class Source(NamedTuple):
-    """The argument of `label` (a table, list, array or path), and its column of labels."""
-
-    given: Any
-    label_column: str | None = None
-
-
 class Session:
     """Items that people label on a page of this process.
 
+    source : the argument of `label`: a table, list, array or path
+    label_column : its column of labels, if any
     folder : the project's folder; None if it is temporary
     tidy : removes temporary files when the session is stopped
     height : pixels of the frame in a notebook
@@ -142,13 +137,15 @@ class Session:
 
     def __init__(
         self,
-        source: Source,
+        source: Any,
+        label_column: str | None,
         background: Background,
         folder: Path | None = None,
         tidy: Callable[[], Any] = lambda: None,
         height: int = HEIGHT,
     ) -> None:
-        self._source, self._background, self._tidy, self._height = source, background, tidy, height
+        self._source, self._label_column = source, label_column
+        self._background, self._tidy, self._height = background, tidy, height
         self.folder, self.address = folder, background.opened.address
         self._last: SessionState | None = None  # the state at the stop
         self._trained: tuple[tuple[int, int], LaplaceClassifier] | None = None
@@ -264,7 +261,7 @@ class Session:
 
         column : name of the column; by default the source's own column of labels, or "label"
         """
-        given = self._source.given
+        given = self._source
         if frame_of(given) is not None:
             return self.labelled(given, column)
         if hasattr(given, "iloc"):  # a Series of pandas
@@ -281,7 +278,7 @@ class Session:
 
     def labelled(self, table: Any, column: str | None = None) -> Any:
         """Return a table with the rows of the source and a column of labels; see `to_frame`."""
-        own = self._source.label_column
+        own = self._label_column
         name = column or own or LABEL
         state = self._state()
         classes = state.label_set.classes if state.label_set.multi_label else None

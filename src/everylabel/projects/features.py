@@ -35,7 +35,7 @@ from everylabel.labelling.model.training import Encoder
 from everylabel.log.database import PRIVATE
 from everylabel.models.embedding import embed
 from everylabel.models.embedding.choose import knows_words
-from everylabel.models.embedding.embed import Embedder, NoImage
+from everylabel.models.embedding.embed import NoImage
 
 MADE_BY = ("kind", "model")  # features that agree in these are comparable, whatever their column
 AT_A_TIME = 16_384  # rows copied together
@@ -261,12 +261,6 @@ def embed_as(items: Any, place: Path, trust_code: bool, progress: Progress | Non
         warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # the caller reports them
         how: dict[str, Any] = {"kind": kind, "fit": fit, "trust_model_code": trust_code}
         return embed(items, model, progress=show, **how)
-
-
-def embedder_as(place: Path, trust_code: bool) -> Embedder:
-    """Return a reusable embedder, loaded once, that embeds like the features in this folder."""
-    kind, model, fit = made_by(place)
-    return Embedder(kind, model, trust_code, fit)
 
 
 def made_by(place: Path) -> tuple[str, str | None, Path | None]:

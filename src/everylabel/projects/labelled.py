@@ -16,6 +16,7 @@ from everylabel.data.digests import features_digest
 from everylabel.data.items import IdList, Items, Sent, with_sent
 from everylabel.data.source_diff import compare
 from everylabel.log import events
+from everylabel.log.database import shown_place
 from everylabel.log.events import ABOUT_ITEMS
 from everylabel.log.store import Damaged, NoLog, Store, StoreError
 from everylabel.projects.project import Begin, Check, Opening, Project, Remembered
@@ -118,14 +119,10 @@ def joined_before(store: str | None) -> Begin:
     return begin
 
 
-def store_place(project: Project, store: str | None) -> str:
-    """Return the place of a project's log: the given store, or a file in its folder."""
-    return store if store is not None else str(project.folder / STORE)
-
-
-def store_name(project: Project, store: str | None) -> str:
-    """Return the name of a project's log in its store."""
-    return log_name(project.name, project.id, project, store)
+def project_log(project: Project, store: str | None, *, write: bool = False) -> "closing[Store]":
+    """Return a project's log, opened: in the given store, or a file in its folder."""
+    place = str(project.folder / STORE) if store is None else store
+    return closing(Store(place, log_name(project.name, project.id, project, store), write=write))
 
 
 def log_name(name: str, own_id: str, items: Items, store: str | None) -> str:
@@ -146,16 +143,9 @@ def log_name(name: str, own_id: str, items: Items, store: str | None) -> str:
     return name if ours else f"{name} {own_id}"
 
 
-def reading(project: Project, store: str | None) -> "closing[Store]":
-    """Return a project's log, opened for reading."""
-    return closing(Store(store_place(project, store), store_name(project, store), write=False))
-
-
 def kept_in(project: Project, store: str | None) -> str:
     """Describe where a project is stored, without passwords."""
-    if store is not None and "://" in store:
-        return f"the database {store.split('@')[-1]} and {project.folder}"
-    return str(project.folder) if store is None else f"{Path(store)} and {project.folder}"
+    return str(project.folder) if store is None else f"{shown_place(store)} and {project.folder}"
 
 
 def with_other_features(joined: Sequence[object], ids: IdList, features: np.ndarray) -> list[Sequence[str]]:

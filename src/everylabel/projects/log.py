@@ -7,7 +7,7 @@ answered since. A class is recognised by any name it ever had.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -31,9 +31,7 @@ from everylabel.log.events import ABOUT_ITEMS, Event
 from everylabel.log.store import Store, StoreError
 from everylabel.projects.features import EMBEDDER, word_encoder
 from everylabel.projects.labelled import (
-    reading,
-    store_name,
-    store_place,
+    project_log,
     with_other_features,
 )
 from everylabel.projects.network import load_generation
@@ -116,7 +114,7 @@ def open_log(
     names : vectors of class names
     """
     store, confirm = options.store, options.confirm_labels
-    with closing(Store(store_place(project, store), store_name(project, store))) as log:
+    with project_log(project, store, write=True) as log:
         if log.note:
             note(log.note)
         known = log.items() or Known((), ())
@@ -202,7 +200,7 @@ def bring_up_to_date(
     """Write the changes that a command asks for to a log; return the state and the number of imported labels.
 
     `source` holds the labels that came with the items, `labels` those from files. `project` is the project's
-    id, recorded in the first event: see `store_name`. Labels of items with changed content (`changed`) are
+    id, recorded in the first event: see `log_name`. Labels of items with changed content (`changed`) are
     withdrawn, or all restored by `confirm`; `known_as` names an item for people. The items of `features` join
     the pool; features that differ from before are refused unless `new_features`. `test` holds the ids of test
     items, or their number to draw at random. `proposed` holds suggestions, read from `suggestion_columns` if
@@ -471,7 +469,7 @@ def read_labels(
     trust_names : whether class names teach, overriding labels and setting; None leaves it to them
     names : vectors of class names; without them only labels and answers are useful
     """
-    with reading(project, store) as log:
+    with project_log(project, store) as log:
         known = log.items()
         change = Change(keys=project.ids) if known is None else compare(known, project)
         ids = change.keys
@@ -512,7 +510,7 @@ def class_names_of(project: Project) -> ClassNames:
 def class_names(project: Project, store: str | None) -> set[str]:
     """Return every name that a class of the project has or ever had."""
     try:
-        with reading(project, store) as log:
+        with project_log(project, store) as log:
             return {*class_names_in(project.classes), *read_events(log, project.ids).names}
     except StoreError:  # there is no log yet
         return set(class_names_in(project.classes))

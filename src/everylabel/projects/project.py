@@ -12,7 +12,7 @@ import secrets
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -35,10 +35,10 @@ from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import Growing, growing
 from everylabel.projects.features import (
     Progress,
-    embedder_as,
     features_of,
     is_begun,
     kept_items,
+    made_by,
     record_of,
     replace_features,
 )
@@ -140,7 +140,8 @@ class Project(Items):
         if self.embedded_in is None:
             return None
         moved = record_of(self.embedded_in) is None  # to the project's folder, by `keep`
-        return embedder_as(self.folder if moved else self.embedded_in, self.trust_code)
+        kind, model, fit = made_by(self.folder if moved else self.embedded_in)
+        return Embedder(kind, model, self.trust_code, fit)
 
     def keep(self) -> None:
         """Save source and options for the next start, and let the new features replace older ones."""
@@ -267,9 +268,9 @@ def open_project(
         at_once = None
         if begin is not None and items.features is None:
             at_once = begin(Opening(place, about, before, items))
-        with _made(place):
-            if not embed and items.features is None:
-                items = replace(items, features=np.zeros((len(items), 0), np.float32))
+        if not embed and items.features is None:
+            items = replace(items, features=np.zeros((len(items), 0), np.float32))
+        with _made(place) if embed else nullcontext():
             project = _with_features(items, about, place, trust_model_code, progress, at_once)
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []
