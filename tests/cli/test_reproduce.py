@@ -4,7 +4,6 @@ import gzip
 import sqlite3
 import sys
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -209,35 +208,11 @@ def test_unmeasured_claims_are_not_counted(tmp_path: Path) -> None:
 
 
 def test_a_missing_library_is_named_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    result = _run("--fast", "--mlflow", folder=tmp_path)
-    assert result.exit_code == 2
-    assert "pip install 'everylabel[mlflow]'" in result.output
     monkeypatch.setitem(sys.modules, "torch", None)
     result = _run("fig3", folder=tmp_path)
     assert result.exit_code == 2
     assert "--fast" in result.output
     assert not (tmp_path / "r.sqlite").exists()
-
-
-@pytest.mark.skipif(find_spec("mlflow") is None, reason="mlflow is not installed (pip install '.[mlflow]')")
-@pytest.mark.filterwarnings("ignore")  # mlflow's own
-@pytest.mark.usefixtures("small", "unpainted")
-def test_runs_are_logged_to_mlflow_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import mlflow
-
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    for _ in range(2):
-        result = _run("fig4", "--fast", "--reps", "2", "--dataset", "digits", "--mlflow", folder=tmp_path)
-        assert result.exit_code == 0, result.output
-    client = mlflow.MlflowClient()
-    home = client.get_experiment_by_name("everylabel reproduce").experiment_id
-    runs = {run.data.params["variant"]: run for run in client.search_runs([home])}
-    assert set(runs) == {"baseline", "retraining", "second order", "first order", "Monte Carlo", "exact"}
-    assert runs["exact"].data.params["repetitions"] == "2"
-    history = client.get_metric_history(runs["exact"].info.run_id, "accuracy")
-    assert [point.step for point in history] == [10, 20]
 
 
 def test_list(tmp_path: Path) -> None:

@@ -165,11 +165,13 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     assert all(row["label"] == row["body"].split()[3] == texts[int(row["row"])].split()[3] for row in rows)
     assert all(row["id"] == row["key"] == f"k{3 * int(row['row'])}" for row in rows)
     assert run("export", "shards", "-o", "few.csv", "--columns", "stars").exit_code == 0
-    for path in ("few.csv", "shards/manifest.json", "labels.csv"):
+    for path in ("few.csv", "labels.csv"):
         refused = run("export", "shards", "-o", "not.csv", "--show", path)
         assert refused.exit_code == 2
         assert f"{path}' is not the source of the shards" in refused.output
         assert "expected the file that they were made from, big.csv" in refused.output
+    refused = run("export", "shards", "-o", "not.csv", "--show", "shards/manifest.json")
+    assert "shards/manifest.json' cannot be split into shards; expected .parquet, .csv" in refused.output
     assert (tmp_path / "few.csv").read_text().splitlines()[0] == "id,row,label,stars"
     predicted = run("predict", "shards/", "--project", "shards.everylabel", "-o", "p", "--format", "jsonl")
     assert predicted.exit_code == 0, predicted.output
@@ -180,7 +182,8 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     assert (tmp_path / "new.jsonl").read_text().splitlines() == lines(tmp_path / "p")
     (tmp_path / "shards" / "embedder.npz").unlink()  # an earlier version kept none
     old = run("predict", "new.csv", "--project", "shards.everylabel", "-o", "new.jsonl")
-    assert "made by tfidf, fitted on other items, and hold no embedder.npz; expected features" in old.output
+    assert "the model 'tfidf' is not here as it made the shards" in old.output
+    assert "expected features of the new items by that model" in old.output
     one, other = (tmp_path / "shards" / f"part-00000{i}.npy" for i in (1, 2))
     for a, b in ((one, tmp_path / "x"), (other, one), (tmp_path / "x", other)):
         a.rename(b)

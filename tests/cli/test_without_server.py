@@ -26,7 +26,7 @@ import sys
 from everylabel.cli import app
 for line in sys.stdin.read().split("\\n"):
     app(line.split(), standalone_mode=False)
-    shards = ["everylabel.scale." + name for name in ("project", "predicting", "features")]
+    shards = ["everylabel.scale." + name for name in ("project", "jobs", "features")]
     loaded = [name for name in ("fastapi", "starlette", "uvicorn", *shards) if name in sys.modules]
     if loaded:
         sys.exit(f"{line} loaded {loaded}")

@@ -5,13 +5,12 @@
 
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from everylabel.scale import embedding
+from everylabel.scale import jobs
 from everylabel.scale.cluster import connect
-from everylabel.scale.embedding import Embedding, embed_shards
-from everylabel.scale.manifest import Part
+from everylabel.scale.jobs import embed_part, embed_shards
 from tests.scale.shards import BODY
 
 BEFORE = 3  # parts that are made
@@ -19,18 +18,15 @@ ROWS = 100  # of a part
 PATIENCE = 120.0  # seconds
 
 
-@dataclass(frozen=True)
-class Gated(Embedding):
-    """The job, with a gate that stays shut."""
-
-    def make(self, part: Part) -> int:
-        if part.number >= BEFORE:
-            time.sleep(PATIENCE)
-            raise TimeoutError
-        return super().make(part)
+def gated(*given: Any) -> int:
+    """Embed a part, behind a gate that stays shut."""
+    if given[-1].number >= BEFORE:
+        time.sleep(PATIENCE)
+        raise TimeoutError
+    return embed_part(*given)
 
 
 if __name__ == "__main__":
-    embedding.Embedding = Gated  # type: ignore[misc]
+    jobs.embed_part = gated  # type: ignore[assignment]
     connect("local", num_cpus=2)
     embed_shards(sys.argv[1], sys.argv[2], options=BODY, fit=Path(sys.argv[3]), ray="local", shard_rows=ROWS)

@@ -11,7 +11,7 @@ import everylabel as el
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Options
 from everylabel.models.embedding.texts import Tfidf
-from everylabel.scale.embedding import embed_shards
+from everylabel.scale.jobs import embed_shards
 from everylabel.scale.manifest import ROWS, Part, read_manifest
 from tests.scale.shards import BODY, TEXTS, content, rows, source
 
@@ -130,21 +130,6 @@ def test_changed_shards_are_refused(tmp_path: Path) -> None:
         EverylabelError, match=r"holds other files \(embedder.npz, part-.*rows.parquet\) and no manifest.json"
     ):
         embed_shards(moved, out, options=BODY, fit=fit)
-
-
-def test_source_that_shrinks_meanwhile_is_reported(tmp_path: Path) -> None:
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    _, fit = source(tmp_path)
-    place, out = tmp_path / "big.parquet", str(tmp_path / "s")
-    parquet.write_table(arrow.table({"body": TEXTS}), place)
-
-    def cut(done: int, total: int) -> None:
-        if done == 1000:
-            parquet.write_table(arrow.table({"body": TEXTS[:1050]}), place)
-
-    with pytest.raises(EverylabelError, match="has 50 rows from row 1,000 on, and had 100"):
-        embed_shards(str(place), out, options=BODY, fit=fit, shard_rows=500, progress=cut)
-    assert sorted(content(out)) == ["embedder.npz", "manifest.json", "part-000000.npy", "part-000001.npy"]
 
 
 def test_killed_conversion_starts_over(tmp_path: Path) -> None:

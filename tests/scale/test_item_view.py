@@ -12,13 +12,12 @@ from PIL import Image
 from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import no_labels
 from everylabel.data.digests import UNREADABLE
-from everylabel.data.display import Rows
 from everylabel.data.items import Numbered, Options
 from everylabel.labelling.state.types import Refused
 from everylabel.projects.project import Project
 from everylabel.scale import filesystem, project, sources
 from everylabel.scale.manifest import Manifest, open_or_create
-from everylabel.scale.project import BLOCK, BLOCKS, SourceColumn, SourceColumns, SourceImages
+from everylabel.scale.project import BLOCK, BLOCKS, SourceColumn, SourceImages
 from everylabel.scale.shards import MappedShards, find_shards
 from everylabel.scale.sources import Source, open_source
 from everylabel.web.item_view import Shown, allowed_images
@@ -46,10 +45,15 @@ def _opened(path: Path | str, options: Options, size: int = 100) -> tuple[Source
     return source.with_rows(manifest), manifest
 
 
+def columns_of(source: Source) -> dict[str, SourceColumn]:
+    found: dict[str, SourceColumn] = project._beside(source, Options())["columns"]
+    return found
+
+
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
 def test_each_item_shows_its_text(kind: str, tmp_path: Path) -> None:
     source, manifest = _opened(_written(tmp_path, kind), Options("body"))
-    cells = SourceColumn(SourceColumns(source), source.column, str, source.item)
+    cells = SourceColumn(source, source.column, str, source.item)
     slow = [value for part in manifest.parts for value in source.values(part)]
     assert slow == TEXTS
     assert len(cells) == len(slow)
@@ -75,7 +79,7 @@ def test_columns_are_read_on_demand(kind: str, tmp_path: Path) -> None:
         frame.to_json(path, orient="records", lines=True)
     else:
         frame.to_csv(path, index=False)
-    columns = SourceColumns(_opened(path, Options("body"))[0])
+    columns = columns_of(_opened(path, Options("body"))[0])
     assert list(columns) == list(frame)
     types = [int, float] if kind == "parquet" else [str, str]
     assert [columns[name].type for name in columns] == [str, str, *types]
@@ -106,14 +110,13 @@ def test_columns_of_files_with_different_columns(tmp_path: Path) -> None:
     for i, file in enumerate(files):
         parquet.write_table(arrow.table(file), tmp_path / "t" / f"{i}.parquet")
     source = _opened(tmp_path / "t", Options("body"), 4)[0]
-    columns = SourceColumns(source)
+    columns = columns_of(source)
     types = {"body": str, "rating": float, "n": int, "what": str, "gap": int, "late": float}
     assert {name: columns[name].type for name in columns} == types
     assert columns["rating"][:] == [1, 2, None, 1.5, 2.5, 3.0, None, None, None]
     assert columns["late"][:] == [None] * 6 + [0.5, None, 1.0]
     assert columns["body"][:] == list("abcdefghi")
-    alone = SourceColumns(source)
-    assert alone["gap"][:] == [None] * 3 + [7, 8, 9] + [None] * 3
+    assert columns["gap"][:] == [None] * 3 + [7, 8, 9] + [None] * 3
     assert list(source.read(("gap", "n"), 7, 5)) == [(None, None)] * 2
 
 
@@ -127,7 +130,7 @@ def test_images_in_a_table_are_not_exported_or_read(tmp_path: Path, monkeypatch:
     }
     for name, values in forms.items():
         parquet.write_table(arrow.table({"n": [1, 2, 3], "image": values}), tmp_path / f"{name}.parquet")
-        columns = SourceColumns(_opened(tmp_path / f"{name}.parquet", Options(None, "image"), 2)[0])
+        columns = columns_of(_opened(tmp_path / f"{name}.parquet", Options(None, "image"), 2)[0])
         assert list(columns) == (["n", "image"] if name == "paths" else ["n"])
         assert ("image" in columns) == (name == "paths")
     read, some = list[Any](), sources._read
@@ -138,23 +141,23 @@ def test_images_in_a_table_are_not_exported_or_read(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(sources, "_read", noted)
     assert columns["n"][:] == [1, 2, 3]
-    assert read == [("n",)]  # one block, the column alone
+    assert read == [["n"]]  # one block, the column alone
     assert columns["image"][:] == forms["paths"]
-    assert read[1:] == [("n", "image")]
+    assert read[1:] == [["image"]]
 
 
 def test_few_blocks_of_rows_are_cached(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("body,n\n" + "".join(f"a text,{i}\n" for i in range(BLOCK * 3 * BLOCKS)))
-    columns = SourceColumns(_opened(path, Options("body"), 10_000)[0])
-    assert columns["n"][:] == [str(i) for i in range(BLOCK * 3 * BLOCKS)]
-    kept = columns._block.cache_info()
+    column = columns_of(_opened(path, Options("body"), 10_000)[0])["n"]
+    assert column[:] == [str(i) for i in range(BLOCK * 3 * BLOCKS)]
+    kept = column._block.cache_info()
     assert (kept.misses, kept.currsize) == (3 * BLOCKS, BLOCKS)
 
 
 def test_column_without_a_name_is_left_out(tmp_path: Path) -> None:
     pytest.importorskip("pandas").DataFrame({"body": ["a text"]}).to_csv(tmp_path / "x.csv")
-    assert list(SourceColumns(_opened(tmp_path / "x.csv", Options("body"))[0])) == ["body"]
+    assert list(columns_of(_opened(tmp_path / "x.csv", Options("body"))[0])) == ["body"]
 
 
 def test_mapped_shards_return_the_rows_of_their_files(tmp_path: Path) -> None:
@@ -174,7 +177,8 @@ def test_image_outside_the_folder_is_not_shown_and_the_others_are(tmp_path: Path
         Image.new("RGB", (8, 8)).save(tmp_path / folder / "a.png")
     images = [tmp_path / folder / "a.png" for folder in ("in", "out", "more")]
     content = images[0].read_bytes()
-    made = SourceImages([*images, None, content, tmp_path / "in" / "gone.png"], tmp_path / "in")
+    shown_ones = [*images, None, content, tmp_path / "in" / "gone.png"]
+    made = SourceImages(shown_ones, Numbered(6), folder=tmp_path / "in")
     how: dict[str, Any] = {"name": "big", "folder": tmp_path, "features": np.zeros((6, 2))}
     made_of = Project(made.images, "image", Numbered(6), no_labels(6), display=made, **how)
     shown = Shown(made_of, allowed=allowed_images(made_of, [tmp_path / "more"]))
@@ -202,18 +206,20 @@ def test_file_that_does_not_match_the_manifest_is_not_read(
         source, _ = project._source(Manifest(shards, about, ".npy", (), [stamp], secret), Options())
         assert source is not None
     monkeypatch.setattr(project, "open_source", lambda *_: pytest.fail("it was read"))
+    for stamp in (copied._replace(digest="00"), true._replace(size=1)):
+        with pytest.raises(EverylabelError, match="is not the source of the shards"):
+            project._source(Manifest(shards, about, ".npy", (), [stamp], secret), Options())
     os.mkfifo(tmp_path / "pipe.jsonl")
-    guesses = [(secret, copied._replace(digest="00")), (secret, true._replace(size=1))]
-    guesses += [(str(tmp_path / "pipe.jsonl"), true._replace(size=0))]
-    for place, stamp in guesses:
-        with pytest.raises(EverylabelError, match=r"is not the one that shards .* were made from"):
-            project._source(Manifest(shards, about, ".npy", (), [stamp], place), Options())
+    pipe = Manifest(shards, about, ".npy", (), [true._replace(size=0)], str(tmp_path / "pipe.jsonl"))
+    source, why = project._source(pipe, Options())
+    assert source is None
+    assert "is not there; items are shown by their row" in why
     monkeypatch.setattr(filesystem, "_files", lambda _: pytest.fail("it was called"))
     far = Manifest(shards, about, ".npy", (), [true], "webhdfs://127.0.0.1:8898/x.jsonl")
     source, why = project._source(far, Options())
     assert source is None
-    assert "is in another store, which you have not named" in why
-    assert why.endswith("by --show webhdfs://127.0.0.1:8898/x.jsonl")
+    assert "'webhdfs://127.0.0.1:8898/x.jsonl' is in another store, which you have not named" in why
+    assert why.endswith("name it by --show")
 
 
 def test_unreadable_source_is_reported_and_row_numbers_are_shown(
@@ -227,7 +233,7 @@ def test_unreadable_source_is_reported_and_row_numbers_are_shown(
     def forbidden(*_: Any) -> Any:
         raise PermissionError(13, "Permission denied", place)
 
-    for what in ("exists", "stamp", "digest", "opened"):
+    for what in ("is_file", "stamp", "digest", "opened"):
         for how in (Options(), Options(show=place)):
             with monkeypatch.context() as patch:
                 patch.setattr(filesystem, what, forbidden)
@@ -236,6 +242,3 @@ def test_unreadable_source_is_reported_and_row_numbers_are_shown(
                 continue  # what the user names is not compared
             assert source is None
             assert f"the source {place!r} cannot be read (Permission denied); items are shown by" in why
-    *_, display, notes = project._shown(None, why, 3)
-    assert notes == (why,)
-    assert display.text(2) == Rows(Numbered(3)).text(2)

@@ -1,6 +1,7 @@
 """Jobs on a real Ray: the same files as without it; errors as if they were made here."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,9 @@ from everylabel.core import fit_map, laplace
 from everylabel.core.errors import EverylabelError
 from everylabel.models.scaling import no_scaling
 from everylabel.projects.predictions import Head
-from everylabel.scale.cluster import connect, make_parts
-from everylabel.scale.embedding import embed_shards
+from everylabel.scale.cluster import make_parts
+from everylabel.scale.jobs import embed_shards, predict_shard
 from everylabel.scale.manifest import ROWS, open_or_create
-from everylabel.scale.predicting import Predicting, head_digest
 from everylabel.scale.shards import find_shards
 from tests.scale.shards import BODY, TEXTS, content, source
 from tests.scale.starting import started
@@ -68,10 +68,7 @@ def test_predictions_on_ray_write_the_same_files(tmp_path: Path, cluster: str) -
     shards = find_shards(str(tmp_path / "shards"))
     files, rows = [shard.place for shard in shards], [shard.rows for shard in shards]
     for folder, ray in (("here", None), ("there", cluster)):
-        about = {"model": head_digest(head)}
-        out = open_or_create(str(tmp_path / folder), about, ".csv", str(tmp_path), files, lambda: rows)
-        job = Predicting(shards, head, out, "csv")
-        joined = None if ray is None else connect(ray)
-        assert make_parts(job.make, job.key, out, out.missing(), joined) == (0, 0)
+        out = open_or_create(str(tmp_path / folder), {}, ".csv", str(tmp_path), files, lambda: rows)
+        assert make_parts(partial(predict_shard, shards, head, out, "csv"), out, ray) == (0, 0)
         assert out.missing() == []
     assert content(tmp_path / "there") == content(tmp_path / "here")

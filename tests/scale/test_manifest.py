@@ -1,4 +1,4 @@
-"""Manifests of other programs are not parsed; damaged or forged ones are refused in a sentence."""
+"""Manifests of other programs are ignored; shards must be those that the manifest names."""
 
 import json
 import os
@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyarrow import parquet
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Options
-from everylabel.scale import filesystem, manifest
-from everylabel.scale.embedding import embed_shards
+from everylabel.scale import manifest
 from everylabel.scale.filesystem import Stamp
+from everylabel.scale.jobs import embed_shards
 from everylabel.scale.manifest import ROWS, Manifest, finished_shards, is_shards, read_manifest
 from everylabel.scale.project import in_memory
 from everylabel.scale.shards import find_shards
@@ -58,44 +57,18 @@ def test_shard_with_another_number_of_rows_is_refused(tmp_path: Path) -> None:
     shards = made(tmp_path)
     part = shards / "part-000001.npy"
     np.save(part, np.load(part)[:-1])
-    told = r"part-000001\.npy' has 399 rows; expected 400, as the manifest beside it says: delete it"
+    told = r"part-000001\.npy' cannot be used \(it has 399 rows, and its manifest says 400\)"
     for look in (lambda: read(shards), lambda: find_shards(str(shards))):
         with pytest.raises(EverylabelError, match=told):
             look()
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (lambda stored: stored.update(parts=[]), "it names no parts"),
-        (lambda stored: stored["parts"].pop(0), "its parts have 700 rows, and its files another number"),
-        (lambda stored: stored["parts"].__setitem__(0, "4"), "it names no parts, or parts without rows"),
-        (lambda stored: stored["parts"].__setitem__(0, -4), "it names no parts, or parts without rows"),
-        (lambda stored: stored.update(parts=[[0, 9, [[7, 0, 9]]]], version=1), "index out of range"),
-        (lambda stored: stored.update(files=[1]), "argument after"),
-        (lambda stored: stored.update(version=3), "it is 'everylabel parts', version 3"),
-    ],
-)
-def test_inconsistent_manifest_is_reported(
-    change: Callable[[dict[str, Any]], Any], told: str, tmp_path: Path
-) -> None:
+def test_manifest_of_a_later_version_is_reported(tmp_path: Path) -> None:
     shards = made(tmp_path)
-    changed(shards, change)
+    changed(shards, lambda stored: stored.update(version=3))
     assert is_shards(str(shards))  # so this is reported
-    with pytest.raises(
-        EverylabelError, match=rf"manifest.json' cannot be read \(.*{told}.*; expected a manifest"
-    ):
+    with pytest.raises(EverylabelError, match="has version 3; expected 2"):
         finished_shards(str(shards))
-
-
-def test_row_missing_from_the_source_is_reported(tmp_path: Path) -> None:
-    shards = made(tmp_path)
-    table = parquet.read_table(shards / ROWS)
-    parquet.write_table(table.slice(0, 1050), shards / ROWS)
-    assert read(shards).items[1049] == TEXTS[1049]
-    for row in (1050, 1099):
-        with pytest.raises(EverylabelError, match=rf"has no row {row:,}, which the manifest of"):
-            read(shards).items[row]
 
 
 def test_shards_of_an_earlier_version_are_read(tmp_path: Path) -> None:
@@ -122,12 +95,11 @@ def test_shards_of_an_earlier_version_are_read(tmp_path: Path) -> None:
         b'{"name": "a web app", "icons": []}',
         b"[" * 100_000,
         b'["format": "everylabel parts"]',
-        b"{" + b" " * manifest.HEAD + b'"format": "everylabel parts"}',
+        b'{"format": "everylabel parts"',
     ],
 )
-def test_foreign_file_is_not_parsed(text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_or_damaged_file_is_no_manifest(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_bytes(text)
-    monkeypatch.setattr(json, "loads", lambda *_: pytest.fail("it was parsed"))
     assert not is_shards(str(tmp_path))
     assert read_manifest(str(tmp_path)) is None
 
@@ -143,16 +115,6 @@ def test_pipe_device_or_folder_is_not_read_as_a_manifest(tmp_path: Path) -> None
         assert read_manifest(str(tmp_path / name)) is None
 
 
-@pytest.mark.parametrize(
-    "rest", [b"", b"\xff}", b', "parts": ' + b"[" * 100_000, b', "version": 1' + b"9" * 9999]
-)
-def test_damaged_manifest_is_reported(rest: bytes, tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_bytes(b'{"format": "everylabel parts"' + rest)
-    assert is_shards(str(tmp_path))
-    with pytest.raises(EverylabelError, match=r"manifest.json' cannot be read \(.*expected a manifest of"):
-        finished_shards(str(tmp_path))
-
-
 def test_large_manifest_is_written_and_read(tmp_path: Path) -> None:
     stamps = [
         Stamp(f"part-{i:05d}-\udcff-of-60000.parquet", 10**9, "1" * 19, "0" * 32, 16_384)
@@ -162,17 +124,3 @@ def test_large_manifest_is_written_and_read(tmp_path: Path) -> None:
     large = Manifest(str(tmp_path / "s"), {}, ".npy", parts, stamps, "s3://bucket/\udcff")
     manifest._write(large)
     assert read_manifest(large.folder) == large
-
-
-def test_manifest_without_read_permission_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "manifest.json").write_text("{}")
-
-    def forbidden(place: str) -> Any:
-        raise PermissionError(13, "Permission denied", place)
-
-    monkeypatch.setattr(filesystem, "opened", forbidden)
-    assert not is_shards(str(tmp_path))
-    with pytest.raises(EverylabelError, match=r"cannot be read .*Permission denied"):
-        read_manifest(str(tmp_path))

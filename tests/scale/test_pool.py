@@ -131,7 +131,7 @@ def test_ties_across_parts_are_broken_as_in_the_local_pool(ray: Any, tmp_path: P
 def test_labels_wait_for_a_killed_actor_and_nothing_is_lost(
     ray: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    waited = "waiting until Ray has restarted it"
+    waited = "an actor with shards died and was restarted"
     made = problem(n=300, step_size="auto", keep_data=False)
     sharded = ShardedFeatures(written(made.features, tmp_path, (100, 200)), "local", 3)
     pool = twin(made, sharded, step_size="auto")

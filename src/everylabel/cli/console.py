@@ -69,6 +69,14 @@ def _line(start: str, text: str) -> None:
     Console(stderr=True).print(start, escape(" ".join(text.split("\n"))), highlight=False, soft_wrap=True)
 
 
+def join(ray: str | None) -> None:
+    """Connect to a Ray cluster, if one is named, and name it in a note."""
+    if ray is not None:
+        from everylabel.scale.cluster import connect
+
+        connect(ray, note)
+
+
 def progress_bar(console: Console) -> Progress:
     """Return a progress bar with a description, counts and the remaining time."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from everylabel.cli import options
-from everylabel.cli.console import embedding_bar, note
+from everylabel.cli.console import embedding_bar, join, note
 
 if TYPE_CHECKING:
     from everylabel.data.items import Options
@@ -102,10 +102,11 @@ def _into_file(
 def _into_shards(
     source: str, out: str, model: str | None, reading: "Options", ray: str | None, how: dict[str, Any]
 ) -> None:
-    from everylabel.scale.embedding import embed_shards
+    from everylabel.scale.jobs import embed_shards
 
+    join(ray)
     with _noted_warnings(), embedding_bar() as show:
-        made = embed_shards(source, out, model, options=reading, ray=ray, progress=show, note=note, **how)
+        made = embed_shards(source, out, model, options=reading, ray=ray, progress=show, **how)
     if reading.text_column is None and reading.image_column is None:
         note(f"column {made.column!r} is embedded (--text-column chooses another)")
     if made.kept:

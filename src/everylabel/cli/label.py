@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from everylabel.cli import options
-from everylabel.cli.console import command, embedding_bar, note, opened, print_ready
+from everylabel.cli.console import command, embedding_bar, join, note, opened, print_ready
 
 if TYPE_CHECKING:
     from everylabel.projects.log import Label
@@ -200,7 +200,8 @@ def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
         )
     from everylabel.scale.project import in_memory, on_ray
 
-    return {"reader": in_memory() if given.ray is None else on_ray(given.ray, note), "begin": None}
+    join(given.ray)
+    return {"reader": in_memory() if given.ray is None else on_ray(given.ray), "begin": None}
 
 
 def _rows_of(project: "Project") -> dict[str, Any]:

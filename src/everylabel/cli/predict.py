@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from everylabel.cli import options
-from everylabel.cli.console import embedding_bar, note, opened
+from everylabel.cli.console import embedding_bar, join, note, opened
 from everylabel.cli.export import format_of
 
 
@@ -37,7 +37,6 @@ def predict(
     model: options.Model = None,
     trust_model_code: options.TrustModelCode = False,
     ray: options.Ray = None,
-    worker_cpus: options.WorkerCpus = None,
 ) -> None:
     """Predict the classes of new items. Works while people label.
 
@@ -73,7 +72,7 @@ def predict(
             f"{new!r} is a folder of shards and --out is {out!r}; expected a folder: each shard becomes a "
             "table in it, of the kind that --format says"
         )
-    if not sharded and (ray or worker_cpus) is not None:
+    if not sharded and ray is not None:
         raise EverylabelError(f"--ray is for shards, and {new!r} is none; expected a folder that embed wrote")
     usual = "parquet" if sharded else "csv" if out is None else format_of(Path(out), TABLES)
     chosen = form or usual
@@ -91,18 +90,20 @@ def predict(
     labels = read_labels(about, store, names, names=class_names_of(about))
     about = with_generation(about, labels.generation)
     if sharded and out is not None:
-        from everylabel.scale.predicting import predict_shards
+        from everylabel.scale.jobs import predict_shards
 
+        join(ray)
         with embedding_bar("predicting") as progress:
-            how: dict[str, Any] = {"ray": ray, "worker_cpus": worker_cpus or 1}
-            made = predict_shards(new, out, about, labels, chosen, progress=progress, note=note, **how)
-        if made.kept:
-            note(f"{made.kept:,} rows were predicted before")
-        _done(console, made.predictions.rows - made.broken, out)
+            predictions, kept, broken = predict_shards(
+                new, out, about, labels, chosen, ray=ray, progress=progress
+            )
+        if kept:
+            note(f"{kept:,} rows were predicted before")
+        _done(console, predictions.rows - broken, out)
         return
     embedder = None
     if is_shards(about.source):
-        from everylabel.scale.predicting import embedder_of
+        from everylabel.scale.jobs import embedder_of
 
         embedder = embedder_of(about.source, about.trust_code)
     reading = Options(text_column, image_column, id_column=id_column, encoding=encoding, long_rows=long_rows)

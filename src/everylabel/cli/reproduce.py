@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from everylabel.cli import options
-from everylabel.cli.console import note
+from everylabel.cli.console import join, note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,9 +46,6 @@ def reproduce(
     ),
     report: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("out/reproduce"),
     export: Annotated[Path | None, typer.Option(help="Also write all measurements as CSV.")] = None,
-    mlflow: Annotated[
-        bool, typer.Option("--mlflow", help="Also log to MLflow, at MLFLOW_TRACKING_URI.")
-    ] = False,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Run nothing; write the report of stored results.")
     ] = False,
@@ -69,9 +66,7 @@ def reproduce(
         _list(console, folder)
         return
     need("matplotlib", "plot", "the report's plots")  # fail before hours of work, not after
-    from everylabel.experiments.reporting.pages import TRAININGS
     from everylabel.experiments.reporting.report import check_folder, write_report
-    from everylabel.experiments.reporting.summary import log_to_mlflow, need_mlflow
     from everylabel.experiments.results import Results
 
     named = [*(experiments or []), *(dataset or [])]
@@ -84,8 +79,6 @@ def reproduce(
         )
     if not fast and not report_only:
         need("torch", "torch", "training by the paper's recipe (without it: --fast)")
-    if mlflow:
-        need_mlflow()
     check_folder(report)
     if export is not None and (not export.parent.is_dir() or export.resolve() == results.resolve()):
         what = "is the results file" if export.parent.is_dir() else "would be in a folder that is not there"
@@ -101,9 +94,6 @@ def reproduce(
         if export is not None:
             stored.export(export)
             console.print(f"measurements written to {export}")
-        if mlflow:
-            n_logged = sum(log_to_mlflow(stored, training) for training in TRAININGS)
-            console.print(f"{n_logged} runs logged to MLflow")
     finally:
         stored.close()
     console.print(f"report: {page.resolve().as_uri()}")
@@ -180,7 +170,8 @@ def run_with_bar(
     n_before = len(stored.finished() & {cell.name for cell in cells})
     console = Console(stderr=True)
     columns = (MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    where = nullcontext() if ray is None else joblib_on_ray(ray, note)
+    join(ray)
+    where = nullcontext() if ray is None else joblib_on_ray(ray)
     with where, Progress(*columns, console=console) as progress:
         task = progress.add_task("running", total=len(cells), completed=n_before)
         for i, cell in enumerate(running, start=1):

@@ -100,7 +100,8 @@ class Pictures(Display):
 
     def digest(self, i: int) -> str:
         image = self.images[i]
-        return content_digest(image) if isinstance(image, str | Path) else bytes_digest(image_bytes(image))
+        by_file = isinstance(image, str | Path | None)
+        return content_digest(image) if by_file else bytes_digest(image_bytes(image))
 
     def file(self, i: int) -> Path | None:
         return Path(self.images[i]) if isinstance(self.images[i], str | Path) else None

@@ -3,8 +3,8 @@
 A repetition starts with b random labels, the same for all strategies. In each cycle a strategy chooses b
 items; then the head is trained exactly on all labels and evaluated on held-out and on unlabelled items.
 A strategy that uses the model learns each label before it chooses the next item (the paper's Algorithm 1);
-the others, and "margin/batch", choose the b items at once. "skactiveml:Badge", or
-"skactiveml:UncertaintySampling(method=entropy)" with arguments, is a strategy of scikit-activeml.
+the others, and "margin/batch", choose the b items at once. "skactiveml:Badge" is a strategy of
+scikit-activeml.
 
 Strategies are compared by the area under the learning curve, divided by its width.
     win rate     share of repetitions in which one area is larger than the other; ties count half
@@ -14,7 +14,6 @@ Strategies are compared by the area under the learning curve, divided by its wid
 Blocks are datasets, or repetitions if there are fewer than MANY datasets.
 """
 
-import ast
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -159,16 +158,15 @@ def chooser(strategy: str) -> Choose:
     return choose
 
 
-def _skactiveml(call: str) -> Choose:
-    """Return a chooser of scikit-activeml: `Badge`, or `UncertaintySampling(method=entropy)`."""
-    rules: Any = need("skactiveml.pool", "skactiveml", f"the strategy {call}")
-    name, given = _parsed(call)
+def _skactiveml(name: str) -> Choose:
+    """Return a chooser of scikit-activeml, by the name of its class."""
+    rules: Any = need("skactiveml.pool", "skactiveml", f"the strategy {name}")
     kind: Any = getattr(rules, name, None)
     queries = inspect.isclass(kind) and not inspect.isabstract(kind) and hasattr(kind, "query")
     wants = set(inspect.signature(kind.query).parameters) if queries else set()
     if "candidates" not in wants or wants & {"reg", "query_kwargs"}:
         raise EverylabelError(
-            f"strategy is {ELSEWHERE + call!r}; expected a class of skactiveml.pool that chooses for "
+            f"strategy is {ELSEWHERE + name!r}; expected a class of skactiveml.pool that chooses for "
             "classification, such as skactiveml:Badge"
         )
 
@@ -180,52 +178,29 @@ def _skactiveml(call: str) -> Choose:
         usual = {key: value for key, value in usual.items() if key in inspect.signature(kind).parameters}
         known = np.full(len(data.x), np.nan)
         known[pool.labelled_idx] = data.y[pool.labelled_idx]
-        models = {key: make(name, data.n_classes, seed) for key, make in MODELS.items() if key in wants}
+        models = {key: make(data.n_classes, seed) for key, make in MODELS.items() if key in wants}
         try:
-            rule = kind(**usual | given)
+            rule = kind(**usual)
             return np.asarray(rule.query(data.x, known, candidates=candidates, batch_size=n, **models))
         except (TypeError, ValueError) as error:
-            raise EverylabelError(f"strategy {ELSEWHERE + call!r} refuses {data.name}: {error}") from error
+            raise EverylabelError(f"strategy {ELSEWHERE + name!r} refuses {data.name}: {error}") from error
 
     return choose
 
 
-def _parsed(call: str) -> tuple[str, dict[str, Any]]:
-    """Return the class and the arguments of a call such as `Name(method=entropy, k=3)`."""
-    try:
-        tree = ast.parse(call, mode="eval").body
-        if isinstance(tree, ast.Name):
-            return tree.id, {}
-        if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.args:
-            raise ValueError(call)
-        values = {str(word.arg): word.value for word in tree.keywords}
-        plain = {k: v.id if isinstance(v, ast.Name) else ast.literal_eval(v) for k, v in values.items()}
-        return tree.func.id, plain
-    except (SyntaxError, ValueError) as error:
-        raise EverylabelError(
-            f"strategy is {ELSEWHERE + call!r}; expected a name with arguments by name, such as "
-            "skactiveml:UncertaintySampling(method=entropy)"
-        ) from error
-
-
-def _classifier(strategy: str, k: int, seed: int) -> Any:
-    """Return the model for a strategy of scikit-activeml: ours, unless it requires another."""
+def _classifier(k: int, seed: int) -> Any:
+    """Return our model for a strategy of scikit-activeml."""
     from everylabel.integrations.skactiveml import EverylabelClassifier
     from everylabel.models.classifier import LaplaceClassifier
 
-    classifiers: Any = need("skactiveml.classifier", "skactiveml", f"the strategy {strategy}")
-    own = dict.fromkeys(("ProbabilisticAL", "EpistemicUncertaintySampling"), "ParzenWindowClassifier")
-    own["FourDs"] = "MixtureModelClassifier"
-    if strategy in own:
-        return getattr(classifiers, own[strategy])(classes=range(k), random_state=seed)
     head = LaplaceClassifier(prior_precision=suited_precision(k), scale_features=False)
     return EverylabelClassifier(head, use_unlabelled=False, classes=range(k), random_state=seed)
 
 
-def _ensemble(strategy: str, k: int, seed: int) -> Any:
+def _ensemble(k: int, seed: int) -> Any:
     from sklearn.ensemble import RandomForestClassifier
 
-    classifiers: Any = need("skactiveml.classifier", "skactiveml", f"the strategy {strategy}")
+    classifiers: Any = need("skactiveml.classifier", "skactiveml", "a strategy that asks an ensemble")
     return classifiers.SklearnClassifier(RandomForestClassifier(random_state=seed), classes=range(k))
 
 

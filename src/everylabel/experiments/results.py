@@ -9,7 +9,7 @@ import gzip
 import io
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,30 +64,19 @@ class Results:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(path)) as new:
+                if not new.execute("select name from sqlite_master").fetchall():
+                    new.execute("pragma journal_mode=wal")
+                    new.executescript(f"begin; {_SCHEMA} insert into about values ({VERSION}); commit")
+                (version,) = new.execute("select max(version) from about").fetchone()
+                if version != VERSION:
+                    raise sqlite3.DatabaseError(f"it has version {version}")
             self._connection = sqlite3.connect(path)
-            tables = {name for (name,) in self._connection.execute("select name from sqlite_master")}
         except (sqlite3.Error, OSError) as error:
             raise EverylabelError(
                 f"results file {str(path)!r} cannot be opened ({error}); expected one that this everylabel "
-                "writes, or none yet: name another file with --results"
+                f"writes (version {VERSION}), or none yet: name another file with --results"
             ) from error
-        if not tables:
-            with self._errors():
-                self._connection.execute("pragma journal_mode=wal")
-                self._connection.executescript(
-                    f"begin; {_SCHEMA} insert into about values ({VERSION}); commit"
-                )
-        version: int | None = None
-        with suppress(sqlite3.Error):  # no such table: a database of something else
-            (version,) = self._connection.execute("select version from about").fetchone() or (None,)
-        if version == VERSION:
-            return
-        self._connection.close()
-        kind = "is a database of something else" if version is None else f"has version {version}"
-        raise EverylabelError(
-            f"results file {str(path)!r} {kind}; expected one that this everylabel writes "
-            f"(version {VERSION}): name another file with --results"
-        )
 
     def begin(self, command: str, machine: str, started: str) -> None:
         """Record command, machine and start of a run, for the report."""

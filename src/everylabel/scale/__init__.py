@@ -4,15 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from everylabel.scale.embedding import embed_shards
     from everylabel.scale.features import ShardedFeatures
+    from everylabel.scale.jobs import embed_shards
     from everylabel.scale.pool import ShardPool
 
 # Imported on first use: embedding on one machine needs no Ray.
 _LAZY = {
     "ShardPool": "everylabel.scale.pool",
     "ShardedFeatures": "everylabel.scale.features",
-    "embed_shards": "everylabel.scale.embedding",
+    "embed_shards": "everylabel.scale.jobs",
 }
 
 __all__ = ["ShardPool", "ShardedFeatures", "embed_shards"]

@@ -47,7 +47,9 @@ def connect(address: str = "auto", note: Callable[[str], Any] | None = None, **o
     if address == HERE:
         quiet |= {"include_dashboard": False, "_node_ip_address": LOOPBACK}
     try:
-        _knock(address)
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if host:  # Ray itself would wait for minutes if nothing listens there
+            socket.create_connection((host, int(port)), PATIENCE).close()
         ray.init(address=address, **quiet | options)
     except Exception as error:  # Ray raises a bare Exception for a node that starts too slowly
         raise EverylabelError(
@@ -56,28 +58,29 @@ def connect(address: str = "auto", note: Callable[[str], Any] | None = None, **o
             "Python, or 'local' (--ray local) for a new one on this machine"
         ) from error
     if note is not None and address != HERE:
-        note(_joined(ray, address))
+        nodes = sum(bool(node["Alive"]) for node in ray.nodes())
+        cores = int(ray.cluster_resources().get("CPU", 0))
+        at = ray.get_runtime_context().gcs_address
+        note(f"--ray {address} is the cluster at {at}: {counted(nodes, 'node')}, {counted(cores, 'core')}")
     return ray
 
 
 @contextmanager
-def joblib_on_ray(address: str, note: Callable[[str], Any] | None = None) -> Iterator[None]:
+def joblib_on_ray(address: str) -> Iterator[None]:
     """Run joblib's work inside this block on a cluster."""
-    connect(address, note)
+    connect(address)
     need("ray.util.joblib", "ray", f"--ray {address}").register_ray()
     with joblib.parallel_config(backend="ray"):
         yield
 
 
-_jobs: dict[str, Callable[[Part], int]] = {}  # the last job of this worker, with the model it has loaded
+_jobs: dict[Any, Callable[[Part], int]] = {}  # the last job of this worker, with the model it has loaded
 
 
 def make_parts(
     make: Callable[[Part], int],
-    key: str,
     manifest: Manifest,
-    missing: Sequence[Part],
-    ray: Any = None,
+    ray: str | None = None,
     progress: Callable[[int, int], Any] | None = None,
     *,
     cpus: int = 1,
@@ -86,50 +89,33 @@ def make_parts(
     """Make the missing parts; return the number of rows that were there before, and the sum of results.
 
     make : makes a part and returns a number; it must be picklable
-    key : names the job; no other job has the same
-    ray : of `connect`; None works in this process
+    ray : as in `connect`; None works in this process
     progress : called with the rows that are there and in all
     cpus, gpus : of a worker
     """
+    missing = manifest.missing()
     kept = done = manifest.rows - sum(part.rows for part in missing)
     total = 0
     report = progress or (lambda done, total: None)
     report(done, manifest.rows)
-    made = ((part, make(part)) for part in missing)
-    for part, result in made if ray is None else _make_on_ray(make, key, missing, ray, cpus, gpus):
+    here = ((part, make(part)) for part in missing)
+    for part, result in here if ray is None else _made_on_ray(make, missing, connect(ray), cpus, gpus):
         done, total = done + part.rows, total + result
         report(done, manifest.rows)
     return kept, total
 
 
-def _make_on_ray(
-    make: Callable[[Part], int], key: str, parts: Sequence[Part], ray: Any, cpus: int, gpus: int
+def _made_on_ray(
+    make: Callable[[Part], int], parts: Sequence[Part], ray: Any, cpus: int, gpus: int
 ) -> Iterator[tuple[Part, int]]:
+    """Make parts in workers; yield each with its result."""
     task = ray.remote(_make).options(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES)
     job = [ray.put((Path.cwd(), make))]  # in a list, Ray sends the reference: a worker loads it once
-    running = {task.remote(key, job, part): part for part in parts}
+    running = {task.remote(job, part): part for part in parts}
     try:
         while running:
-            for done in ray.wait(list(running))[0]:
-                yield running.pop(done), _result(ray, done)
-    finally:
-        for waiting in running:
-            ray.cancel(waiting)
-
-
-def _make(key: str, job: list[Any], part: Part) -> Any:
-    """Make a part in a worker; relative paths start from the driver's working directory."""
-    if key not in _jobs:
-        _jobs.clear()
-        home, _jobs[key] = need("ray", "ray", "a worker").get(job[0])
-        with suppress(OSError):  # on another machine it may be missing
-            os.chdir(home)
-    return _jobs[key](part)
-
-
-def _result(ray: Any, done: Any) -> Any:
-    try:
-        return ray.get(done)
+            (done,), _ = ray.wait(list(running))
+            yield running.pop(done), ray.get(done)
     except ray.exceptions.RayTaskError as error:  # our own error: raise it without Ray's wrapper
         raise error.cause from None
     except ray.exceptions.RayError as error:
@@ -137,23 +123,21 @@ def _result(ray: Any, done: Any) -> Any:
             f"a worker of Ray died {RETRIES + 1} times at the same part ({type(error).__name__}: "
             f"{shortened(error)}); finished parts are kept: run it again to continue"
         ) from error
+    finally:
+        for waiting in running:
+            ray.cancel(waiting)
+
+
+def _make(job: list[Any], part: Part) -> Any:
+    """Make a part in a worker; relative paths start from the driver's working directory."""
+    if job[0] not in _jobs:
+        _jobs.clear()
+        home, _jobs[job[0]] = need("ray", "ray", "a worker").get(job[0])
+        with suppress(OSError):  # on another machine it may be missing
+            os.chdir(home)
+    return _jobs[job[0]](part)
 
 
 def shortened(error: Exception) -> str:
     """Return the beginning of an error's message on one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
-
-
-def _joined(ray: Any, address: str) -> str:
-    """Return a line that names the cluster: `auto` is the last one started on this machine."""
-    nodes = sum(bool(node["Alive"]) for node in ray.nodes())
-    cores = int(ray.cluster_resources().get("CPU", 0))
-    at = ray.get_runtime_context().gcs_address
-    return f"--ray {address} is the cluster at {at}: {counted(nodes, 'node')}, {counted(cores, 'core')}"
-
-
-def _knock(address: str) -> None:
-    """Raise if nothing listens at HOST:PORT: Ray itself would wait for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host:
-        socket.create_connection((host, int(port)), PATIENCE).close()

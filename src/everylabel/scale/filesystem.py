@@ -4,9 +4,7 @@ A file is written whole or not at all: under another name first, then renamed.
 """
 
 import hashlib
-import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,11 +51,6 @@ def is_folder(place: str) -> bool:
     return bool(_files(place).isdir(place)) if is_remote(place) else Path(place).is_dir()
 
 
-def exists(place: str) -> bool:
-    """Return whether a place is a file or a folder."""
-    return bool(_files(place).exists(place)) if is_remote(place) else Path(place).exists()
-
-
 def is_file(place: str) -> bool:
     """Return whether a regular file is there: reading a pipe or device may never end."""
     return bool(_files(place).isfile(place)) if is_remote(place) else Path(place).is_file()
@@ -65,35 +58,25 @@ def is_file(place: str) -> bool:
 
 def list_files(folder: str) -> list[str]:
     """Return the names of the files in a folder, sorted; none if there is no folder."""
-    if not is_folder(folder):
-        return []
-    if not is_remote(folder):
-        return sorted(path.name for path in Path(folder).iterdir() if path.is_file())
-    found = _files(folder).ls(folder, detail=True)
-    return sorted(base_name(str(one["name"])) for one in found if one["type"] == "file")
+    if is_remote(folder):
+        return sorted(base_name(name) for name in _files(folder).find(folder, maxdepth=1))
+    return sorted(path.name for path in Path(folder).glob("*") if path.is_file())
 
 
 def opened(place: str) -> IO[bytes]:
     """Open a file for reading."""
-    if is_remote(place):
-        file: IO[bytes] = _files(place).open(place, "rb")
-        return file
-    return Path(place).open("rb")
+    return _files(place).open(place, "rb") if is_remote(place) else Path(place).open("rb")
 
 
 @contextmanager
-def local_copy(place: str, most: int = -1) -> Iterator[Path]:
-    """Yield a path on this machine: a temporary copy (of the first `most` bytes) if the file is elsewhere."""
+def local_copy(place: str) -> Iterator[Path]:
+    """Yield a path on this machine: a temporary copy if the file is elsewhere."""
     if not is_remote(place):
         yield Path(place)
         return
-    with tempfile.TemporaryDirectory() as folder, opened(place) as file:
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / base_name(place)
-        with path.open("wb") as copy:
-            if most < 0:
-                shutil.copyfileobj(file, copy)
-            else:
-                copy.write(file.read(most))
+        _files(place).get_file(place, str(path))
         yield path
 
 
@@ -121,15 +104,13 @@ def write(place: str, fill: Callable[[Any], Any]) -> None:
         write_atomically(Path(place), fill)
         return
     files, other = _files(place), f"{place}.{secrets.token_hex(6)}.part"
-    handle, here = tempfile.mkstemp()
-    try:
-        with os.fdopen(handle, "w+b") as file:
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder) / base_name(place)
+        with here.open("w+b") as file:
             fill(file)
-        files.makedirs(place.rstrip("/").rsplit("/", 1)[0], exist_ok=True)
-        files.put_file(here, other)
+        files.makedirs(place.rsplit("/", 1)[0], exist_ok=True)
+        files.put_file(str(here), other)
         files.mv(other, place)
-    finally:
-        Path(here).unlink()
 
 
 def _files(place: str) -> Any:

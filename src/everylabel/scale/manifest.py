@@ -6,8 +6,8 @@ a part without a file is missing. If the source or an option has changed, the jo
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -23,7 +23,6 @@ BESIDE_TABLES = "_manifest.json"  # readers of a folder of tables skip names wit
 SHARDS = ".npy"  # the ending of features
 ROWS = "rows.parquet"  # the rows of a CSV or JSONL source
 FORMAT, VERSION = "everylabel parts", 2
-HEAD, MARK = 4096, re.compile(rb'\s*\{[^\0]*"format"\s*:\s*"everylabel parts"')  # how our manifests begin
 CURE = "name another folder with -o, or delete this one to start over"
 
 
@@ -106,48 +105,41 @@ def open_or_create(
 
 def parts_of(sizes: Sequence[int]) -> list[Part]:
     """Return parts with these numbers of rows."""
-    return [
-        Part(i, at, n) for i, (at, n) in enumerate(zip(accumulate(sizes, initial=0), sizes, strict=False))
-    ]
+    firsts = accumulate(sizes, initial=0)
+    return [Part(i, first, n) for i, (first, n) in enumerate(zip(firsts, sizes, strict=False))]
 
 
 def read_manifest(folder: str) -> Manifest | None:
     """Return a folder's manifest; None if there is none, or only another program's."""
-    place = _find(folder)
-    if place is None:
+    stored = _stored(folder)
+    if stored is None:
         return None
-    try:
-        with filesystem.opened(place) as file:
-            stored = json.loads(file.read().decode("utf-8", "surrogateescape"))
-        if stored["format"] != FORMAT or stored["version"] not in (1, VERSION):
-            raise ValueError(f"it is {stored['format']!r}, version {stored['version']!r}")
-        files, sizes = [Stamp(**one) for one in stored["files"]], stored["parts"]
-        if stored["version"] == 1:  # first row, rows, and stretches of files: (file, start, rows)
-            for file, _, n in (stretch for _, _, stretches in sizes for stretch in stretches):
-                files[file] = files[file]._replace(rows=files[file].rows + n)
-            sizes = [n for _, n, _ in sizes]
-        if not sizes or not all(isinstance(n, int) and n > 0 for n in sizes):
-            raise ValueError("it names no parts, or parts without rows")
-        if sum(sizes) != sum(one.rows for one in files):
-            raise ValueError(f"its parts have {sum(sizes)} rows, and its files another number")
-        source = str(stored.get("source") or "")
-        return Manifest(folder, dict(stored["about"]), str(stored["ending"]), parts_of(sizes), files, source)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OSError) as error:
-        raise _unreadable(place, error) from error
+    if stored["version"] not in (1, VERSION):
+        raise EverylabelError(
+            f"the manifest of {folder!r} has version {stored['version']!r}; expected {VERSION}, of this "
+            f"version of everylabel: {CURE}"
+        )
+    files, sizes = [Stamp(**one) for one in stored["files"]], stored["parts"]
+    if stored["version"] == 1:  # first row, rows, and stretches of files: (file, start, rows)
+        for file, _, n in (stretch for _, _, stretches in sizes for stretch in stretches):
+            files[file] = files[file]._replace(rows=files[file].rows + n)
+        sizes = [n for _, n, _ in sizes]
+    about, ending, source = stored["about"], stored["ending"], stored.get("source", "")
+    return Manifest(folder, about, ending, parts_of(sizes), files, source)
 
 
-def difference(file: str, then: Stamp) -> str:
-    """Return how a file has changed, "size" or "content"; "" if it has not (its time may change)."""
+def is_changed(file: str, then: Stamp, content: bool = True) -> bool:
+    """Return whether a file has another size or content; its time may change."""
     now = filesystem.stamp(file)
-    if now.size != then.size:
-        return "size"
-    return "content" if now[:3] != then[:3] and filesystem.digest(file) != then.digest else ""
+    if now.size != then.size or not content:
+        return now.size != then.size
+    return now[:3] != then[:3] and filesystem.digest(file) != then.digest
 
 
 def is_shards(place: str) -> bool:
     """Return whether a place is a folder that `embed_shards` has made or started."""
     try:
-        return filesystem.is_folder(place) and _find(place) is not None
+        return _stored(place) is not None
     except (EverylabelError, OSError):
         return False
 
@@ -180,24 +172,16 @@ def finished_shards(folder: str) -> Manifest:
     return manifest
 
 
-def _find(folder: str) -> str | None:
-    """Return the place of a folder's manifest: a file that begins as our manifests do."""
+def _stored(folder: str) -> dict[str, Any] | None:
+    """Return the content of a folder's manifest; other programs' files of this name are ignored."""
     for name in (MANIFEST, BESIDE_TABLES):
         place = filesystem.inside(folder, name)
-        try:
-            if filesystem.is_file(place):
-                with filesystem.opened(place) as file:
-                    if MARK.match(file.read(HEAD)):
-                        return place
-        except OSError as error:
-            raise _unreadable(place, error) from error
+        if filesystem.is_file(place):
+            with filesystem.opened(place) as file, suppress(ValueError, RecursionError):
+                stored = json.loads(file.read().decode("utf-8", "surrogateescape"))
+                if isinstance(stored, dict) and stored.get("format") == FORMAT:
+                    return stored
     return None
-
-
-def _unreadable(place: str, error: BaseException) -> EverylabelError:
-    return EverylabelError(
-        f"{place!r} cannot be read ({error}); expected a manifest of this version of everylabel: {CURE}"
-    )
 
 
 def _write(manifest: Manifest) -> None:
@@ -228,15 +212,14 @@ def _check_about(before: Manifest, about: Mapping[str, Any], ending: str) -> Non
 
 def _check_files(before: Manifest, source: str, files: Sequence[str]) -> None:
     """Raise if the content of a file has changed since the folder was started."""
-    stamps = [filesystem.stamp(file) for file in files]
-    if [one.name for one in stamps] != [one.name for one in before.files]:
-        was, now = (listed([one.name for one in some], 3) for some in (before.files, stamps))
+    was, now = [one.name for one in before.files], [filesystem.base_name(file) for file in files]
+    if was != now:
         raise EverylabelError(
-            f"folder {before.folder!r} was started with {len(before.files)} file(s) ({was}); "
-            f"source {source!r} has {len(stamps)} ({now}) now: {CURE}"
+            f"folder {before.folder!r} was started with {len(was)} file(s) ({listed(was, 3)}); "
+            f"source {source!r} has {len(now)} ({listed(now, 3)}) now: {CURE}"
         )
     for file, then in zip(files, before.files, strict=True):
-        if difference(file, then):
+        if is_changed(file, then):
             raise EverylabelError(
                 f"source {file!r} has changed since folder {before.folder!r} was started: {CURE}"
             )

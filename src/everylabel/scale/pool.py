@@ -1,15 +1,20 @@
 """A pool whose features are in shards: the posterior is at the driver, logits and variances at the actors.
 
 It is a `Pool` with another cache: a label updates the posterior at the driver, and the actors get the factors
-of the step. Strategies run unchanged. The actors compute scores, and each returns its best candidates; a
-strategy that needs an array of all free instances gets it.
+of the step, a few KB. Strategies run unchanged. The actors compute scores, and each returns its best
+candidates; a strategy that needs an array of all free instances gets it. An actor that was restarted has
+missed steps; it begins again from the driver's posterior.
 
 Herding, look-ahead, Badge and Typiclust need the rows of a thousand instances per pick, 2 to 5 MB from the
 actors. They choose among `SIZE` instances whose rows are at the driver. Each pick replaces `EXCHANGED` bytes
 of them by instances drawn at random, so that in time the whole pool is seen.
 """
 
+import itertools
+import logging
+import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,17 +23,180 @@ from everylabel.core.arrays import to_numpy
 from everylabel.core.checks import check_posterior
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
-from everylabel.scale.cached_logits import CachedLogits
-from everylabel.scale.features import ShardedFeatures
-from everylabel.scale.worker import NoVariances, Score, in_ties, narrowness
+from everylabel.scale.features import BACKGROUND, ShardedFeatures
+from everylabel.scale.worker import NoVariances, Score, narrowness
 from everylabel.selection.pool import Pool, PoolView, Where
-from everylabel.selection.pool.features import Scaled
+from everylabel.selection.pool.features import Features, Folded, Scaled
 from everylabel.selection.pool.sparse import Complement, Sparse, all_but
-from everylabel.selection.pool.view import TIE, best, shared_cov
+from everylabel.selection.pool.view import best, shared_cov
 
 SIZE = 8000  # instances in the driver's sample
 FIXED = 1000  # instances of the sample that are never replaced: the mean confidence is computed on them
 EXCHANGED = 2**15  # bytes of rows that each pick replaces
+TRIES = 10  # times that an actor may be restarted while it computes one answer
+
+_count = itertools.count()
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Part:
+    """One actor's part of a pool, as the driver sees it."""
+
+    actor: Any
+    start: int
+    stop: int
+    live: bool = False  # it has taken all steps
+
+
+class Fetched(Features):
+    """Features of which single rows are fetched from the actors."""
+
+    def take(self, idx: Any) -> np.ndarray:
+        return np.asarray(self.array[np.asarray(idx, np.int64)])
+
+
+class CachedLogits:
+    """Logits and variances that the actors cache.
+
+    features : `ShardedFeatures`, or these as `Scaled`
+    state, now : return the places of all instances, and the posterior that the logits belong to
+    """
+
+    def __init__(
+        self, features: Any, bias: bool, state: Callable[[], Sparse], now: Callable[[], Posterior]
+    ) -> None:
+        folded = isinstance(features, Scaled)
+        self.features = Folded(features) if folded else Fetched.of(features, bias)
+        self.sharded: ShardedFeatures = features.raw if folded else features
+        self.scaling = (features.center, features.matrix) if folded else None
+        self.key = f"{os.getpid()}-{next(_count)}"
+        bounds = itertools.pairwise(self.sharded.starts.tolist())
+        self.parts = [Part(actor, *bound) for actor, bound in zip(self.sharded.actors, bounds, strict=True)]
+        self._state, self._posterior = state, now
+        self.moves: dict[int, int] = {}  # new places of instances that the actors do not know yet
+        self.steps = 0
+        self.has_variances = False
+
+    def reset(self, mean: np.ndarray) -> None:
+        """Compute the logits of another mean, on all actors."""
+        self.steps += 1
+        self.has_variances = False
+        for part in self.parts:
+            part.live = False
+        self._begin(mean)
+
+    def move(self, v: np.ndarray, residual: np.ndarray, taken: float) -> None:
+        """Follow a step along one direction."""
+        self.step("move", self._short(v), self._short(residual), taken)
+
+    def replace(self, moved: np.ndarray, columns: np.ndarray, v: np.ndarray | None, taken: float) -> None:
+        """Recompute the logits of some columns."""
+        self.step("replace", moved, self._short(columns), None if v is None else self._short(v), taken)
+
+    def add_classes(self, k: int) -> None:
+        """Extend the logits to k classes."""
+        self.step("add_classes", k)
+
+    def forget_variances(self) -> None:
+        """Drop the variances; the next request computes them again."""
+        if self.has_variances:
+            self.has_variances = False
+            self.step("forget_variances")
+
+    def find_variances(self, posterior: Posterior) -> None:
+        """Compute the variances from scratch."""
+        self.has_variances = True
+        self.step("find_variances", posterior.replace(data=None))
+
+    def variances(self, idx: Any = None) -> np.ndarray:
+        """Return variances that were computed."""
+        return self.collect(idx, "variances")
+
+    def logits_of(self, idx: Any, binary: bool) -> np.ndarray:
+        """Return logits (n, k)."""
+        return self.collect(idx, "logits")
+
+    def extend(self, features: Any, posterior: Posterior) -> None:
+        """Refuse new instances: shards do not grow."""
+        raise EverylabelError(
+            "features cannot be added to a pool in shards; put another shard into the folder and start again"
+        )
+
+    def step(self, name: str, *args: Any) -> None:
+        """Take a step on all actors."""
+        live = [part for part in self.parts if part.live]
+        calls = [part.actor.step.remote(self.key, self.steps, name, args) for part in live]
+        self.steps += 1
+        self._mark(live, self.sharded.answers(calls))
+
+    def ask(self, name: str, *args: Any) -> list[tuple[Part, Any]]:
+        """Return each part with its answer."""
+        return list(zip(self.parts, self._ask(name, [(part, args) for part in self.parts]), strict=True))
+
+    def collect(self, idx: Any, name: str, *args: Any, axis: int = 0) -> np.ndarray:
+        """Call a method of the parts on instances; return the answers in the order of `idx` along `axis`."""
+        idx = np.arange(self.features.n) if idx is None else np.asarray(idx, np.int64).reshape(-1)
+        asked = [
+            (part, at)
+            for part, at in zip(self.parts, self.sharded.parts(idx), strict=True)
+            if len(at) or (not len(idx) and part is self.parts[0])
+        ]
+        answers = self._ask(name, [(part, (*args, idx[at] - part.start)) for part, at in asked])
+        order = np.argsort(np.concatenate([at for _, at in asked]), kind="stable")
+        return np.take(np.concatenate(answers, axis=axis), order, axis=axis)
+
+    def send_moves(self) -> None:
+        """Send new places of instances to the actors."""
+        if self.moves:
+            moves, self.moves = self.moves, {}
+            idx, where = list(moves), list(moves.values())
+            self.step("place", np.asarray(idx, np.int64), np.asarray(where, np.int8))
+
+    def end(self) -> None:
+        """Drop this pool on all actors."""
+        for part in self.parts:
+            part.actor.end.remote(self.key)
+
+    def _ask(self, name: str, calls: list[tuple[Part, tuple[Any, ...]]]) -> list[Any]:
+        """Return the answers of some parts to a question each; ask again if an actor was restarted."""
+        self.send_moves()
+        for _ in range(TRIES):
+            self._begin(to_numpy(self._posterior().mean))
+            refs = [part.actor.ask.remote(self.key, self.steps, name, args) for part, args in calls]
+            answers = self.sharded.answers(refs)
+            self._mark([part for part, _ in calls], [answer is not None for answer in answers])
+            if all(part.live for part, _ in calls):
+                return answers
+        raise EverylabelError(
+            f"actors died {TRIES} times while they computed {name!r}; expected nodes with enough memory for "
+            "their shards"
+        )
+
+    def _mark(self, parts: list[Part], up_to_date: list[bool]) -> None:
+        """Note which parts have taken all steps; the others begin again before the next answer."""
+        for part, live in zip(parts, up_to_date, strict=True):
+            part.live = live
+            if not live:
+                logger.warning("an actor with shards died and was restarted; its logits are computed again")
+
+    def _begin(self, mean: np.ndarray) -> None:
+        """Begin this pool again on actors that have missed a step, from the current posterior and places."""
+        lost = [part for part in self.parts if not part.live]
+        how = self.scaling, self._short(mean)
+        known = self._posterior().replace(data=None) if self.has_variances else None
+        calls = []
+        for part in lost:
+            begin = part.actor.begin.options(concurrency_group=BACKGROUND)
+            taken = self._state().unusual(part.start, part.stop)
+            calls.append(begin.remote(self.key, self.steps, part.start, *how, taken, known))
+        self.sharded.answers(calls)
+        for part in lost:
+            part.live = True
+
+    def _short(self, numbers: np.ndarray) -> np.ndarray:
+        """Return numbers in the precision of the actors."""
+        return np.asarray(numbers, self.features.dtype)
 
 
 class DriverSample(PoolView):
@@ -41,10 +209,9 @@ class DriverSample(PoolView):
             drawn: np.ndarray = np.random.default_rng(0).choice(n, min(n, SIZE), replace=False)
             self._sharded.sample = drawn, self._sharded.fetch(drawn)
         self._idx, self._raw = self._sharded.sample
-        self._slot = {i: at for at, i in enumerate(self._idx.tolist())}
         self._rows = self._scaled(self._raw)
         self._exchanged = 0
-        self.dtype = pool.dtype
+        self.state, self.labels, self.dtype = pool.state, pool.labels, pool.dtype
 
     def __len__(self) -> int:
         return len(self._pool)
@@ -58,15 +225,7 @@ class DriverSample(PoolView):
 
     @property
     def free_idx(self) -> np.ndarray:
-        return np.sort(self._idx[self._pool.state[self._idx] == Where.FREE])
-
-    @property
-    def state(self) -> np.ndarray:  # type: ignore[override]
-        return self._pool.state
-
-    @property
-    def labels(self) -> np.ndarray:  # type: ignore[override]
-        return self._pool.labels
+        return np.sort(self._idx[self.state[self._idx] == Where.FREE])
 
     @property
     def auto_step(self) -> float:  # type: ignore[override]
@@ -74,18 +233,19 @@ class DriverSample(PoolView):
 
     def logits(self, idx: Any = None) -> np.ndarray:
         mean: np.ndarray = to_numpy(self.posterior.mean).astype(self.dtype)
-        found = self.rows(np.arange(len(self)) if idx is None else idx, self.dtype) @ mean
+        found = self.rows(idx, self.dtype) @ mean
         return np.c_[np.zeros_like(found), found] if self.posterior.likelihood == "binary" else found
 
     def variances(self, idx: Any = None) -> np.ndarray:
-        rows = self.rows(np.arange(len(self)) if idx is None else idx, self.dtype)
+        rows = self.rows(idx, self.dtype)
         return np.einsum("nd,nd->n", rows @ shared_cov(self.posterior).astype(self.dtype), rows)
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
-        idx = np.asarray(idx, np.int64).reshape(-1)
-        slots = np.asarray([self._slot.get(i, -1) for i in idx.tolist()], np.int64)
+        idx = np.arange(len(self)) if idx is None else np.asarray(idx, np.int64).reshape(-1)
+        order = np.argsort(self._idx)
+        slots = order[np.searchsorted(self._idx, idx, sorter=order) % len(order)]
+        here = self._idx[slots] == idx
         out = np.empty((len(idx), self._rows.shape[1]), dtype)
-        here = slots >= 0
         out[here] = self._rows[slots[here]]
         if not here.all():  # labelled instances, whose rows are cached at the driver
             out[~here] = self._pool.rows(idx[~here], dtype)
@@ -95,16 +255,12 @@ class DriverSample(PoolView):
         """Replace some instances by free ones drawn at random."""
         size, fixed = len(self._idx), min(FIXED, len(self._idx))
         many = min(EXCHANGED // max(1, self._raw[0].nbytes), size - fixed)
-        drawn, free = np.unique(rng.integers(len(self), size=many)), self._pool.free_idx
-        usable = [i for i in drawn.tolist() if i not in self._slot and i in free]
-        new = np.asarray(usable, np.int64)
+        drawn = np.setdiff1d(rng.integers(len(self), size=many), self._idx)
+        new = drawn[self.state[drawn] == Where.FREE]
         raw = self._sharded.fetch(new)
         slots = fixed + (self._exchanged + np.arange(len(new))) % max(1, size - fixed)
         self._exchanged += len(new)
-        for i in self._idx[slots].tolist():
-            del self._slot[i]
         self._idx[slots], self._raw[slots], self._rows[slots] = new, raw, self._scaled(raw)
-        self._slot |= dict(zip(new.tolist(), slots.tolist(), strict=True))
 
     def _scaled(self, raw: np.ndarray) -> np.ndarray:
         """Return rows as the model sees them, with the bias column."""
@@ -193,13 +349,8 @@ class ShardPool(Pool):
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
         """Return w -> X[idx] w and |h|^2 of idx, both computed by the actors."""
-        collect, fold, folds = self.numbers.collect, self.numbers.features.fold, self.numbers.features.folds
-
-        def along(w: np.ndarray) -> np.ndarray:
-            return collect(idx, "product", fold(w), axis=w.ndim - 1)
-
-        form = None if folds is None else folds @ folds.T  # |h|^2 = [x 1] T T' [x 1]'
-        return along, collect(idx, "norms", form)
+        collect = self.numbers.collect
+        return lambda w: collect(idx, "product", w, axis=w.ndim - 1), collect(idx, "norms")
 
     def _top(self, score: Score, idx: np.ndarray, n: int, size: float | None = None) -> np.ndarray:
         """Return the positions in idx of the n highest scores; of ties, the lowest positions.
@@ -209,12 +360,11 @@ class ShardPool(Pool):
         if not self._are_all_free(idx):
             return best(self.numbers.collect(idx, "scores", score), n)
         asked = self.numbers.ask("candidates", score, n)
-        at = np.searchsorted(idx, np.concatenate([part.start + found.idx for part, found in asked]))
-        scores = np.concatenate([found.scores for _, found in asked])
-        tie = TIE * (max(found.size for _, found in asked) if size is None else size)
-        if n > 1:
-            return at[np.lexsort((at, -in_ties(scores, tie)))[:n]]
-        return at[scores >= scores.max() - tie].min(keepdims=True)
+        at = np.searchsorted(idx, np.concatenate([part.start + own for part, (own, _, _) in asked]))
+        scores = np.concatenate([own for _, (_, own, _) in asked])
+        order = np.argsort(at)
+        size = max(own for _, (_, _, own) in asked) if size is None else size
+        return at[order[best(scores[order], n, size)]]
 
     def _are_all_free(self, idx: np.ndarray) -> bool:
         """Return whether idx are all free instances."""
@@ -227,13 +377,7 @@ class ShardPool(Pool):
             raise EverylabelError(
                 f"features is a {type(features).__name__}; expected ShardedFeatures(folder, ray=...)"
             )
-        return CachedLogits(features, posterior, lambda: self.state, lambda: self._cached_at)
-
-    def _trained_logits(self, idx: np.ndarray) -> np.ndarray:
-        """Return the logits of labelled instances, computed at the driver."""
-        if self.posterior.likelihood == "binary":
-            return super()._trained_logits(idx)
-        return np.asarray(self.rows(idx) @ to_numpy(self.posterior.mean))
+        return CachedLogits(features, posterior.bias, lambda: self.state, lambda: self._cached_at)
 
     def _room(self, n: int) -> tuple[Any, Any, Any]:
         return Sparse(n, -1, np.int16), Sparse(n, 1.0, np.float64), Sparse(n, Where.FREE, np.int8)

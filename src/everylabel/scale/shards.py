@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import IO, Any, NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,46 +16,25 @@ OPEN = 64  # files kept open
 
 
 class Shard(NamedTuple):
-    """One file: its place, and the shape of its rows."""
+    """One file: its place, and the shape and type of its rows."""
 
     place: str
     rows: int
     width: int
+    dtype: np.dtype
 
 
 def find_shards(folder: str) -> list[Shard]:
-    """Return the shards of a folder in order, or raise if they cannot be one pool.
-
-    A manifest names the shards; without one, all files are shards.
-    """
-    if not filesystem.is_folder(folder):
-        raise EverylabelError(f"folder {folder!r} is not there; expected a folder of shards")
+    """Return the shards of a folder in order: those of its manifest, or without one all .npy files."""
     home = filesystem.absolute(folder)  # workers have another working directory
     manifest = read_manifest(home)
     if manifest is not None and manifest.ending == SHARDS:
         return shards_of(finished_shards(home))
-    names = filesystem.list_files(folder)
-    names = [name for name in names if name.endswith(SHARDS)]
+    names = [name for name in filesystem.list_files(home) if name.endswith(SHARDS)]
     if not names:
         raise EverylabelError(f"folder {folder!r} holds no .npy file; expected the shards of a pool")
-    return _of_one_model(folder, [shard_of(filesystem.inside(home, name)) for name in names])
-
-
-def shards_of(manifest: Manifest) -> list[Shard]:
-    """Return the shards that a manifest names, or raise if one has another number of rows."""
-    shards = [shard_of(manifest.place(part)) for part in manifest.parts]
-    for shard, part in zip(shards, manifest.parts, strict=True):
-        if shard.rows != part.rows:
-            raise EverylabelError(
-                f"shard {shard.place!r} has {shard.rows:,} rows; expected {part.rows:,}, as the manifest "
-                "beside it says: delete it, and run the everylabel embed command that made it again"
-            )
-    return _of_one_model(manifest.folder, shards)
-
-
-def _of_one_model(folder: str, shards: list[Shard]) -> list[Shard]:
-    widths = {shard.width for shard in shards}
-    if len(widths) > 1:
+    shards = [shard_of(filesystem.inside(home, name)) for name in names]
+    if len(widths := {shard.width for shard in shards}) > 1:
         raise EverylabelError(
             f"the shards of {folder!r} have {listed([str(width) for width in sorted(widths)])} features; "
             "expected rows of one model"
@@ -62,64 +42,62 @@ def _of_one_model(folder: str, shards: list[Shard]) -> list[Shard]:
     return shards
 
 
-def load(files: Sequence[str]) -> np.ndarray:
+def shards_of(manifest: Manifest) -> list[Shard]:
+    """Return the shards that a manifest names, or raise if one has another number of rows."""
+    shards = [shard_of(manifest.place(part)) for part in manifest.parts]
+    for shard, part in zip(shards, manifest.parts, strict=True):
+        if shard.rows != part.rows:
+            raise _no_shard(shard.place, f"it has {shard.rows:,} rows, and its manifest says {part.rows:,}")
+    return shards
+
+
+def load(shards: Sequence[Shard]) -> np.ndarray:
     """Return the rows of some shards: memory-mapped for one file of this machine, else in memory."""
-    parts = [_rows(file) for file in files]
-    if len(parts) == 1:
-        return parts[0]
-    whole = np.empty((sum(len(part) for part in parts), parts[0].shape[1]), parts[0].dtype)
+    if len(shards) == 1:
+        return _rows(shards[0].place)
+    whole = np.empty((sum(shard.rows for shard in shards), shards[0].width), shards[0].dtype)
     at = 0
-    while parts:  # each is freed once it is copied
-        part = parts.pop(0)
-        whole[at : at + len(part)] = part
-        at += len(part)
+    for shard in shards:
+        whole[at : at + shard.rows] = _rows(shard.place)
+        at += shard.rows
     return whole
 
 
 def shared_out(shards: Sequence[Shard], n: int) -> list[list[Shard]]:
-    """Split shards into at most n consecutive groups with about the same number of rows."""
+    """Split shards into at most n consecutive groups of about the same size."""
     n = min(n, len(shards))
-    total, sizes = sum(shard.rows for shard in shards), np.cumsum([shard.rows for shard in shards])
-    middles = sizes - np.asarray([shard.rows for shard in shards]) / 2
-    owner = np.minimum((middles * n / max(total, 1)).astype(int), n - 1)
-    return [some for i in range(n) if (some := [s for s, o in zip(shards, owner, strict=True) if o == i])]
+    bounds = np.linspace(0, len(shards), n + 1).round().astype(int)
+    return [list(shards[a:b]) for a, b in pairwise(bounds.tolist())]
 
 
 def shard_of(place: str) -> Shard:
-    """Return the shape of a file's rows, without reading them."""
+    """Return the shape and type of a file's rows, without reading them."""
     try:
         with filesystem.opened(place) as file:
-            n, d = _header(file)[0]
-            if n < 0 or d < 1:
-                raise ValueError(f"its shape is {n} x {d}")
-            return Shard(place, int(n), int(d))
-    except (*NO_ARRAY, TypeError) as error:
+            version = np.lib.format.read_magic(file)
+            read: Any = np.lib.format.read_array_header_1_0
+            if version > (1, 0):
+                read = np.lib.format.read_array_header_2_0
+            (n, d), _, dtype = read(file)
+            return Shard(place, int(n), int(d), dtype)
+    except NO_ARRAY as error:
         raise _no_shard(place, error) from error
-
-
-def _header(file: IO[bytes]) -> Any:
-    """Return shape, order and type of the array in an open .npy file."""
-    version = np.lib.format.read_magic(file)
-    read: Any = np.lib.format.read_array_header_1_0
-    return (np.lib.format.read_array_header_2_0 if version > (1, 0) else read)(file)
 
 
 def _rows(place: str) -> np.ndarray:
     try:
         if not filesystem.is_remote(place):
-            mapped: np.ndarray = np.load(place, mmap_mode="r", allow_pickle=False)
-            return mapped
+            return np.load(place, mmap_mode="r", allow_pickle=False)
         with filesystem.opened(place) as file:
-            read: np.ndarray = np.load(file, allow_pickle=False)
-            return read
+            return np.load(file, allow_pickle=False)
     except NO_ARRAY as error:
         raise _no_shard(place, error) from error
 
 
-def _no_shard(place: str, error: BaseException) -> EverylabelError:
+def _no_shard(place: str, why: object) -> EverylabelError:
     return EverylabelError(
-        f"shard {place!r} holds no rows of features ({error}); delete it, and run the command that made it "
-        "again"
+        f"shard {place!r} cannot be used ({why}); delete it, and run the everylabel embed command that made "
+        "it again"
     )
 
 
@@ -128,9 +106,9 @@ class RowsOnDemand:
 
     ndim = 2
 
-    def __init__(self, n: int, width: int, stored: np.dtype) -> None:
-        self.shape, self.size, self.stored = (n, width), n * width, stored
-        self.dtype = np.dtype(np.float64 if stored == np.float64 else np.float32)
+    def __init__(self, n: int, like: Shard) -> None:
+        self.shape, self.size, self.stored = (n, like.width), n * like.width, like.dtype
+        self.dtype = np.dtype(np.float64 if like.dtype == np.float64 else np.float32)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -154,8 +132,8 @@ class MappedShards(RowsOnDemand):
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._starts = np.cumsum([0, *(shard.rows for shard in shards)])
-        self._load = lru_cache(OPEN)(lambda number: load([shards[number].place]))
-        super().__init__(int(self._starts[-1]), shards[0].width, self._load(0).dtype)
+        self._load = lru_cache(OPEN)(lambda number: load([shards[number]]))
+        super().__init__(int(self._starts[-1]), shards[0])
 
     def rows(self, idx: Any, dtype: Any) -> np.ndarray:
         idx = np.asarray(idx, np.int64)

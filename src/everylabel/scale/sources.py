@@ -14,17 +14,15 @@ from typing import Any
 from everylabel.core.errors import EverylabelError, need
 from everylabel.data.cells import is_missing, text_of, written
 from everylabel.data.items import Options
-from everylabel.data.readers.rows import check_columns, column_names, read_rows
-from everylabel.data.readers.table import LOOK_AT, image_paths, looks_like
+from everylabel.data.readers.rows import DAMAGED, check_columns, column_names, read_rows
+from everylabel.data.readers.table import find_column, image_paths, wanted_columns
 from everylabel.scale import filesystem
 from everylabel.scale.manifest import ROWS, Manifest, Part
 
 PARQUET, LINES = ".parquet", (".csv", ".tsv", ".jsonl", ".ndjson")
 AT_A_TIME = 1024  # rows in memory
 GROUP = 4096  # rows of a row group that is written
-HEAD = 2**22  # bytes of a file in another store that are read to find its columns
 BUFFER = 2**20  # bytes of a column read at once
-DAMAGED = (ValueError, RuntimeError, NotImplementedError, OSError)  # pyarrow's errors are subclasses
 
 
 @dataclass(frozen=True)
@@ -71,23 +69,31 @@ class Source:
 
         A column of images (not of their paths) is left out.
         """
-        found: dict[str, set[type]] = {}
+        found: dict[str, list[Any]] = {}
         for file in self.tables:
-            for name, kind in _types(file).items():
-                found.setdefault(name, set()).add(kind)
-        if self.kind == "image" and object in found.get(self.column, ()):
+            with _parquet(file) as parquet:
+                for field in parquet.schema_arrow:
+                    found.setdefault(field.name, []).append(field.type)
+        known = need("pyarrow.types", "table", "reading Parquet")
+        packed = known.is_nested, known.is_binary, known.is_large_binary
+        if self.kind == "image" and any(is_one(kind) for kind in found[self.column] for is_one in packed):
             del found[self.column]
-        return {name: _common(kinds) for name, kinds in found.items() if name}
+        return {name: _common(kinds, known) for name, kinds in found.items() if name}
 
     def counts(self) -> list[int]:
         """Return the number of rows of each file; a CSV or JSONL file is converted first."""
         self.convert(again=True)
-        return [_count(file, self.column) for file in self.tables]
+        found = []
+        for file in self.tables:
+            with _parquet(file) as parquet:
+                check_columns(file, parquet.schema_arrow.names, [self.column])
+                found.append(int(parquet.metadata.num_rows))
+        return found
 
     def convert(self, again: bool = False) -> None:
         """Write the rows of a CSV or JSONL file as Parquet, with all values as text."""
         rows, file = self.tables[0], self.files[0]
-        if self.tables == self.files or (not again and filesystem.exists(rows)):
+        if self.tables == self.files or (not again and filesystem.is_file(rows)):
             return
         arrow = need("pyarrow", "table", f"splitting {self.place!r} into shards")
         with filesystem.local_copy(file) as path:
@@ -110,21 +116,17 @@ def open_source(place: str, options: Options, folder: str) -> Source:
     folder : of the shards; it gets the rows of a CSV or JSONL file
     """
     files = files_of(place)
-    if options.text_column is not None and options.image_column is not None:
-        raise EverylabelError(
-            f"--text-column is {options.text_column!r} and --image-column {options.image_column!r}; expected "
-            "one only"
-        )
-    kind, named = (
-        "text" if options.image_column is None else "image",
-        options.text_column or options.image_column,
-    )
-    try:
-        there, rows = _first_rows(files[0], options, LOOK_AT if named is None else 0)
-    except OSError as error:
-        raise EverylabelError(f"path {files[0]!r} cannot be read: {error.strerror or error}") from error
+    named = next(iter(wanted_columns(Options(options.text_column, options.image_column))), None)
+    kind, there = "text" if options.image_column is None else "image", _names(files[0], options)
     if named is None:
-        kind, named = _find_column(place, there, rows, options)
+        with filesystem.local_copy(files[0]) as path:
+            found = find_column(path, [options.label_column], options)
+        if found is None:
+            raise EverylabelError(
+                f"source {place!r} has columns {', '.join(map(repr, there))}, and none looks like text; pass "
+                "--text-column or --image-column (a whole table goes into one .npy file: -o FILE.npy)"
+            )
+        kind, named = found
     check_columns(place, there, [named])
     if kind == "image" and filesystem.is_remote(place):
         raise EverylabelError(f"--image-column of {place!r}: expected a source on this machine, copy it here")
@@ -143,7 +145,7 @@ def files_of(place: str) -> tuple[str, ...]:
                 "in a folder go into one .npy file (-o FILE.npy)"
             )
         return tuple(filesystem.inside(place, name) for name in names)
-    if not filesystem.exists(place):
+    if not filesystem.is_file(place):
         raise EverylabelError(f"source {place!r} is not there; expected a file ({known}) or a folder of them")
     if _ending(place) not in (PARQUET, *LINES):
         raise EverylabelError(
@@ -152,64 +154,25 @@ def files_of(place: str) -> tuple[str, ...]:
     return (place,)
 
 
-def _first_rows(file: str, options: Options, n: int) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the columns of a file, and its first rows."""
+def _names(file: str, options: Options) -> list[str]:
+    """Return the columns of a file."""
     if _ending(file) == PARQUET:
-        names = list(_types(file))
-        return names, [dict(zip(names, row, strict=True)) for row in _read(file, names, 0, n) if n]
-    with filesystem.local_copy(file, HEAD) as path:
-        names = column_names(path, options.encoding)
-        return names, list(islice(read_rows(path, names, options.encoding, options.long_rows), n))
-
-
-def _find_column(
-    place: str, there: list[str], rows: list[dict[str, Any]], options: Options
-) -> tuple[str, str]:
-    """Return the kind and name of the column that looks like texts or images."""
-    columns = {name: [row[name] for row in rows] for name in there if name != options.label_column}
-    found = looks_like(
-        f"source {place!r}", columns, there, Path() if filesystem.is_remote(place) else Path(place).parent
-    )
-    if found is None:
-        raise EverylabelError(
-            f"source {place!r} has columns {', '.join(map(repr, there))}, and none looks like text; pass "
-            "--text-column or --image-column (a whole table goes into one .npy file: -o FILE.npy)"
-        )
-    return found
+        with _parquet(file) as parquet:
+            return list(parquet.schema_arrow.names)
+    with filesystem.local_copy(file) as path:
+        return column_names(path, options.encoding)
 
 
 def _text(value: Any) -> str | None:
     return None if is_missing(value) else written(value)
 
 
-def _common(kinds: set[type]) -> type:
-    """Return the common type of a column over several files."""
-    kinds = kinds - {type(None)}
-    if kinds == {int}:
-        return int
-    return float if kinds and kinds <= {int, float} else str
-
-
-def _count(file: str, column: str) -> int:
-    with _parquet(file) as parquet:
-        check_columns(file, parquet.schema_arrow.names, [column])
-        return int(parquet.metadata.num_rows)
-
-
-def _types(file: str) -> dict[str, type]:
-    """Return the type of each column: int, float, NoneType (no values), object (bytes, nested), else str."""
-    known = need("pyarrow.types", "table", "reading Parquet")
-    packed = known.is_nested, known.is_binary, known.is_large_binary, known.is_fixed_size_binary
-
-    def kind(one: Any) -> type:
-        if known.is_null(one):
-            return type(None)
-        if any(is_one(one) for is_one in packed):
-            return object
-        return int if known.is_integer(one) else float if known.is_floating(one) else str
-
-    with _parquet(file) as parquet:
-        return {str(field.name): kind(field.type) for field in parquet.schema_arrow}
+def _common(kinds: list[Any], known: Any) -> type:
+    """Return the common type of a column over several files: int, float or str."""
+    kinds = [kind for kind in kinds if not known.is_null(kind)]
+    if not kinds or not all(known.is_integer(kind) or known.is_floating(kind) for kind in kinds):
+        return str
+    return int if all(map(known.is_integer, kinds)) else float
 
 
 def _read(file: str, names: Sequence[str], first: int, rows: int) -> Iterator[tuple[Any, ...]]:
@@ -238,16 +201,12 @@ def _read(file: str, names: Sequence[str], first: int, rows: int) -> Iterator[tu
 def _parquet(file: str) -> Iterator[Any]:
     library = need("pyarrow.parquet", "table", "reading Parquet")
     try:
-        with filesystem.opened(file) as stream:
-            try:
-                with library.ParquetFile(stream, buffer_size=BUFFER) as parquet:
-                    yield parquet
-            except DAMAGED as error:
-                if isinstance(error, EverylabelError):
-                    raise
-                raise EverylabelError(f"path {file!r} is no Parquet file, or damaged ({error})") from error
-    except OSError as error:
-        raise EverylabelError(f"path {file!r} cannot be read: {error.strerror or error}") from error
+        with filesystem.opened(file) as stream, library.ParquetFile(stream, buffer_size=BUFFER) as parquet:
+            yield parquet
+    except DAMAGED as error:
+        if isinstance(error, EverylabelError):
+            raise
+        raise EverylabelError(f"path {file!r} is no Parquet file, or damaged ({error})") from error
 
 
 def _ending(place: str) -> str:

@@ -1,45 +1,29 @@
 """The code of a Ray actor: the rows of some shards, and the logits of these rows for each pool.
 
 One actor serves several pools, each under a key: the page's, and one that is retrained in the background.
-Every call carries the number of steps that the pool has taken. A restarted actor has taken fewer, and raises
-`Behind`.
+Every call carries the number of steps that the pool has taken. A restarted actor has taken fewer, and answers
+False or None.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from everylabel.core.posterior import Posterior
-from everylabel.scale.shards import load
+from everylabel.scale.shards import Shard, load
 from everylabel.selection.pool import PoolView
 from everylabel.selection.pool.cached_logits import LocalLogits
-from everylabel.selection.pool.features import Features
-from everylabel.selection.pool.view import TIE
+from everylabel.selection.pool.features import Features, Folded, Scaled
+from everylabel.selection.pool.view import TIE, best
 
 SPARE = 64  # additional candidates of each part, to break ties between parts
 Score = Callable[[PoolView, np.ndarray], np.ndarray]
-
-
-class Behind(Exception):
-    """The actor was restarted and has not taken all steps of the pool."""
+Candidates = tuple[np.ndarray, np.ndarray, float]  # positions in the part, scores, the largest absolute score
 
 
 class NoVariances(Exception):
     """Variances were requested before they were computed."""
-
-
-class Candidates(NamedTuple):
-    """The best instances of a part: their positions in it, their scores, and the largest absolute score."""
-
-    idx: np.ndarray
-    scores: np.ndarray
-    size: float
-
-
-def in_ties(scores: np.ndarray, tie: float) -> np.ndarray:
-    """Return scores rounded to multiples of `tie`, so that tied scores are equal."""
-    return np.where(np.isfinite(scores), np.round(scores / tie), scores) if tie else scores
 
 
 class Part(PoolView):
@@ -83,17 +67,16 @@ class Part(PoolView):
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
         if 2 * len(idx) > len(self):
-            return lambda w: self.product(w, idx), self.norms(None, idx)
+            return lambda w: self.product(w, idx), self.norms(idx)
         return super().inner(idx)
 
     def product(self, w: np.ndarray, idx: Any) -> np.ndarray:
         """Return X[idx] w."""
         return self.numbers.features.product(w)[..., idx]
 
-    def norms(self, form: np.ndarray | None, idx: Any) -> np.ndarray:
-        """Return h' form h of some instances; |h|^2 without `form`."""
-        features = self.numbers.features
-        return (features.norms() if form is None else features.quadratic(form))[idx]
+    def norms(self, idx: Any) -> np.ndarray:
+        """Return |h|^2 of some instances."""
+        return self.numbers.features.norms()[idx]
 
     def scores(self, score: Score, idx: np.ndarray) -> np.ndarray:
         """Return the scores of some instances."""
@@ -102,15 +85,15 @@ class Part(PoolView):
     def candidates(self, score: Score, n: int) -> Candidates:
         """Return the n free instances with the highest scores, and up to `SPARE` more."""
         idx = self.free_idx
-        scores = score(self, idx) if len(idx) else np.zeros(0)
+        if not len(idx):
+            return idx, np.zeros(0), 0.0
+        scores = score(self, idx)
         scores = np.where(np.isnan(scores), -np.inf, scores)
         finite = np.abs(scores[np.isfinite(scores)])
         size, most = float(finite.max(initial=0.0)), min(n + SPARE, len(idx))
-        near = np.arange(0)
-        if most:
-            near = np.flatnonzero(scores >= np.partition(scores, -most)[-most] - TIE * size)
-        few = near[np.argsort(-in_ties(scores[near], TIE * size), kind="stable")[:most]]
-        return Candidates(idx[few], scores[few], size)
+        near = np.flatnonzero(scores >= np.partition(scores, -most)[-most] - TIE * size)
+        few = near[best(scores[near], most, size)]
+        return idx[few], scores[few], size
 
     def guesses(self, present: int) -> np.ndarray:
         """Return the number of instances that are predicted as each of the first `present` columns."""
@@ -125,13 +108,9 @@ def narrowness(part: PoolView, idx: np.ndarray) -> np.ndarray:
 class Worker:
     """The object behind a Ray actor."""
 
-    def __init__(self, places: Sequence[str]) -> None:
-        self.array = load(places)
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self.array = load(shards)
         self.parts: dict[str, Part] = {}
-
-    def stored_type(self) -> str:
-        """Return the type of the stored rows."""
-        return self.array.dtype.str
 
     def raw(self, idx: np.ndarray) -> np.ndarray:
         """Return rows as they are stored."""
@@ -142,18 +121,20 @@ class Worker:
         key: str,
         steps: int,
         start: int,
-        bias: bool,
+        scaling: tuple[np.ndarray, np.ndarray] | None,
         mean: np.ndarray,
-        binary: bool,
         taken: Any,
         known: Posterior | None,
     ) -> None:
         """Begin a pool with the logits of a mean, the variances of a posterior, and the places of instances.
 
+        scaling : center and matrix; None if the features are not scaled
         taken : positions in the whole pool, and the place of each
         known : the posterior; None if no variances are needed
         """
-        part = Part(LocalLogits(Features.of(self.array, bias)), binary, start)
+        bias, binary = len(mean) > self.array.shape[1], mean.shape[1] == 1
+        features = Features.of(self.array, bias) if scaling is None else Folded(Scaled(self.array, *scaling))
+        part = Part(LocalLogits(features), binary, start)
         part.numbers.reset(mean)
         if known is not None:
             part.numbers.find_variances(known)
@@ -165,18 +146,19 @@ class Worker:
         """Drop a pool."""
         self.parts.pop(key, None)
 
-    def step(self, key: str, steps: int, name: str, args: Sequence[Any]) -> None:
-        """Call a method of `LocalLogits`, or `place`, that changes a pool."""
+    def step(self, key: str, steps: int, name: str, args: Sequence[Any]) -> bool:
+        """Change a pool by a method of `LocalLogits`, or `place`; return whether it was up to date."""
         part = self._part(key, steps)
-        getattr(part if name == "place" else part.numbers, name)(*args)
-        part.steps += 1
+        if part is not None:
+            getattr(part if name == "place" else part.numbers, name)(*args)
+            part.steps += 1
+        return part is not None
 
     def ask(self, key: str, steps: int, name: str, args: Sequence[Any]) -> Any:
-        """Return the answer of a method of `Part`."""
-        return getattr(self._part(key, steps), name)(*args)
+        """Return the answer of a method of `Part`; None if the pool is not up to date."""
+        part = self._part(key, steps)
+        return None if part is None else getattr(part, name)(*args)
 
-    def _part(self, key: str, steps: int) -> Part:
+    def _part(self, key: str, steps: int) -> Part | None:
         part = self.parts.get(key)
-        if part is None or part.steps != steps:
-            raise Behind
-        return part
+        return part if part is not None and part.steps == steps else None

@@ -16,7 +16,7 @@ from everylabel.experiments.engine import cells_of, run_cells
 from everylabel.experiments.reporting.summary import EXPERIMENTS
 from everylabel.experiments.results import Results
 from everylabel.scale.cluster import joblib_on_ray
-from everylabel.scale.embedding import embed_shards
+from everylabel.scale.jobs import embed_shards
 from everylabel.scale.manifest import ROWS
 from tests.scale import gated
 from tests.scale.shards import BODY, TEXTS, content, rows, source

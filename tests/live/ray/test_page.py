@@ -20,8 +20,8 @@ from everylabel.labelling.state.state import digest, new_state
 from everylabel.log.store import Store
 from everylabel.projects.labelled import STORE
 from everylabel.scale.cluster import connect
-from everylabel.scale.embedding import embed_shards
 from everylabel.scale.features import ShardedFeatures
+from everylabel.scale.jobs import embed_shards
 from everylabel.scale.project import ShardRows
 from everylabel.simulation.people import Client, new_key
 from everylabel.web.server import one_thread

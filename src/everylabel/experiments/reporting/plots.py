@@ -1,8 +1,7 @@
 """Plots of the report: one panel per dataset; a method has the same colour and line in all of them.
 
-Two pictures show the effect of an update: Monte Carlo reweighting in one dimension (Fig. 1), and a decision
-boundary in two dimensions before the update, after it, and retrained. The demo is one picture: learning
-without retraining, its distance to retraining, choosing by updates.
+One picture shows Monte Carlo reweighting in one dimension (Fig. 1). The demo is one picture: learning without
+retraining, its distance to retraining, choosing by updates.
 """
 
 import io
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
@@ -53,8 +51,6 @@ for _every, _colour in ((10, BLUE), (25, GREEN), (50, ORANGE), (100, RED)):
 STEPS = (SKY, BLUE, GREEN, ORANGE, RED, PINK)  # from the smallest
 BENEATH = "retraining"  # drawn wide, below the other lines
 COLOURS = 256  # colours of a PNG: a quarter of the size
-CLASSES = (BLUE, RED)
-SHADES = [LinearSegmentedColormap.from_list("", (BLUE, "white", RED))(i / 9) for i in range(10)]
 
 
 def panels(
@@ -168,41 +164,6 @@ def monte_carlo_picture() -> Figure:
             axis.scatter(new_x, new_y, color=GREEN, marker="D", zorder=3)
         axis.set(title=title, xlabel="x", ylabel="probability of class 1")
     return figure
-
-
-def boundary_picture() -> Figure:
-    """Draw the decision boundary before new labels, after each update, and retrained."""
-    rng = seeded("boundary picture")
-    centres = np.array([[-2.0, 0.0], [2.0, 0.0]])
-    y = rng.integers(2, size=20)
-    x = centres[y] + rng.normal(size=(20, 2))
-    new_x, new_y = np.array([[-0.5, 2.5], [0.2, 3.0], [-0.2, 2.0]]), np.array([1, 1, 1])
-    base = laplace(fit_map(x, y, 2), x)
-    all_x, all_y = np.concatenate([x, new_x]), np.concatenate([y, new_y])
-    states = {
-        "before": base,
-        "second order, step 10": update(base, new_x, new_y, "second_order"),
-        "exact": update(base, new_x, new_y, "exact"),
-        "retrained": laplace(fit_map(all_x, all_y, 2), all_x),
-    }
-    figure = Figure(figsize=(11, 3.2), layout="constrained")
-    for axis, (title, state) in zip(
-        figure.subplots(1, len(states), sharey=True), states.items(), strict=True
-    ):
-        _boundary(axis, state)
-        axis.scatter(*x.T, c=[CLASSES[c] for c in y], edgecolor="black", s=24)
-        if title != "before":
-            axis.scatter(*new_x.T, color=CLASSES[1], marker="D", edgecolor="black", linewidth=1.5, s=42)
-        axis.set(title=title)
-    return figure
-
-
-def _boundary(axis: Axes, state: Any) -> None:
-    ticks = np.linspace(-5, 5, 80)
-    grid = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
-    probs = np.asarray(predict_proba(state, grid))[:, 1].reshape(80, 80)
-    axis.contourf(ticks, ticks, probs, levels=np.linspace(0, 1, 11), colors=SHADES, alpha=0.5)
-    axis.contour(ticks, ticks, probs, levels=[0.5], colors="black")
 
 
 def plot_demo(updating: list[Row], choosing: list[Row], path: Path) -> None:

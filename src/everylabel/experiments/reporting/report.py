@@ -21,7 +21,6 @@ from everylabel.experiments.reporting.pages import TRAININGS, VERDICTS, Picture,
 from everylabel.experiments.reporting.plots import (
     STYLES,
     as_png,
-    boundary_picture,
     monte_carlo_picture,
     panels,
     step_panels,
@@ -89,7 +88,7 @@ def write_report(results: Results, command: str, folder: Path) -> Path:
     runs = [["command", "began (UTC)", "machine"], *([c, s, m] for c, m, s in results.runs())]
     data = [["data", "digest"], *([TITLES.get(name, name), d] for name, d in results.datasets().items())]
     claims, untested = _claims(rows)
-    sections.append(_illustrations())
+    sections.append(_illustration())
     verdicts = _verdicts([*claims[1:], *untested[1:]])
     facts, run = _facts(results, command), _repetition_table(rows)
     report = pages.Report(facts, run, sections, verdicts, claims, untested, runs, data)
@@ -300,13 +299,10 @@ def _closeness(training: str, rows: list[Row]) -> Section:
     return Section(heading, note, [_picture(f"distance-{training}", "Distance to retraining", apart)], tables)
 
 
-def _illustrations() -> Section:
-    reweighted, boundary = monte_carlo_picture(), boundary_picture()
-    drawn = [
-        _picture("monte-carlo", "Monte Carlo reweighting in one dimension (Fig. 1)", reweighted),
-        _picture("boundary", "A decision boundary before, after and retrained", boundary),
-    ]
-    return Section("Illustrations", "The effect of an update.", drawn, [])
+def _illustration() -> Section:
+    caption = "Monte Carlo reweighting in one dimension (Fig. 1)"
+    picture = _picture("monte-carlo", caption, monte_carlo_picture())
+    return Section("Illustration", "The effect of an update.", [picture], [])
 
 
 def _picture(file: str, caption: str, figure: Figure) -> Picture:

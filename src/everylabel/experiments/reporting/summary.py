@@ -1,19 +1,11 @@
-"""All experiments by name, in the order of the paper; means and standard errors of their results.
+"""All experiments by name, in the order of the paper; means and standard errors of their results."""
 
-Results can be logged to MLflow, at its own address (MLFLOW_TRACKING_URI): one run for each
-experiment, dataset, training and variant. A metric has the mean over repetitions at each x as its step and
-the standard error beside it. Logging again replaces earlier runs.
-"""
-
-import re
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, need
 from everylabel.experiments.data import SETTINGS
 from everylabel.experiments.engine import Experiment
 from everylabel.experiments.network import NETWORK
@@ -31,7 +23,6 @@ TITLES |= {
     "fashion-mnist": "Fashion-MNIST",
     "texts": "Texts",
 }
-EXPERIMENT = "everylabel reproduce"
 
 
 def rows_of(results: Results, name: str, training: str) -> list[Row]:
@@ -147,53 +138,3 @@ def datasets_of(rows: Iterable[Row]) -> list[str]:
     return sorted(
         {row.dataset for row in rows}, key=lambda d: (order.index(d) if d in order else len(order), d)
     )
-
-
-def need_mlflow() -> Any:
-    """Return the mlflow module, or raise with the package to install."""
-    return need("mlflow", "mlflow", "logging to MLflow")
-
-
-def log_to_mlflow(results: Results, training: str) -> int:
-    """Write all results of one training to MLflow; return the number of runs."""
-    mlflow = need_mlflow()
-    groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    for name in EXPERIMENTS:
-        for row in rows_of(results, name, training):
-            groups[name, row.dataset, row.variant].append(row)
-    try:
-        client = mlflow.MlflowClient()
-        found = client.get_experiment_by_name(EXPERIMENT)
-        home = client.create_experiment(EXPERIMENT) if found is None else found.experiment_id
-        runs: Any = mlflow.search_runs([home], output_format="list")
-        before = {run.data.tags.get("everylabel.key"): run.info.run_id for run in runs}
-        for (experiment, dataset, variant), rows in groups.items():
-            key = f"{experiment}/{dataset}/{training}/{variant}"
-            if key in before:
-                client.delete_run(before[key])
-            run = client.create_run(home, run_name=key, tags={"everylabel.key": key}).info.run_id
-            metrics = [mlflow.entities.Metric(*metric) for metric in _metrics(rows, dataset, variant)]
-            facts = {"experiment": experiment, "dataset": dataset, "training": training, "variant": variant}
-            facts["repetitions"] = str(len({row.repetition for row in rows}))
-            params = [mlflow.entities.Param(*fact) for fact in facts.items()]
-            client.log_batch(run, metrics=metrics, params=params)
-            client.set_terminated(run)
-    except mlflow.exceptions.MlflowException as error:
-        raise EverylabelError(
-            f"MLflow refused ({error}); set MLFLOW_TRACKING_URI to a server or store it can write to. "
-            f"The measurements are safe in {str(results.path)!r}"
-        ) from error
-    return len(groups)
-
-
-def _metrics(rows: list[Row], dataset: str, variant: str) -> list[tuple[str, float, int, int]]:
-    """Return name, value, time and step of every mean and standard error."""
-    now = int(1000 * time.time())
-    found = []
-    for metric in dict.fromkeys(row.metric for row in rows):
-        name = re.sub(r"[^\w\-. /]", "", metric)
-        for x, at in curves(rows, metric, dataset)[variant].items():
-            found.append((name, at.mean, now, int(x)))
-            if at.n > 1:
-                found.append((f"{name}, standard error".replace(",", ""), at.error, now, int(x)))
-    return found

@@ -29,7 +29,7 @@ def follow(cached: Any, old: Posterior, new: Posterior, i: int) -> None:
     if not shares_cov(new):
         _recompute(cached, new, change)
         return
-    v = to_numpy(old.cov) @ cached.rows([i])[0]
+    v = to_numpy(old.cov) @ cached.features.rows([i])[0]
     at = int(np.argmax(np.abs(v)))
     taken = 0.0  # for an instance of zeros
     if v[at]:
@@ -88,10 +88,6 @@ class LocalLogits:
     @property
     def has_variances(self) -> bool:
         return self.known is not None
-
-    def rows(self, idx: Any) -> np.ndarray:
-        """Return design rows (n, d) with the bias column."""
-        return self.features.rows(idx)
 
     def reset(self, mean: np.ndarray) -> None:
         """Compute all logits from `mean`."""

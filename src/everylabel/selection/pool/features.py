@@ -287,16 +287,14 @@ class Folded(Features):
 
     array: Scaled
 
-    def __init__(self, seen: Scaled, posterior: Posterior) -> None:
-        if not posterior.bias:
-            raise EverylabelError("posterior has no bias; expected bias=True: a scale has a center")
+    def __init__(self, seen: Scaled) -> None:
         self.array, self.bias, self.n = seen, True, len(seen)
         self.dtype, self.in_memory, self._room = np.float32, False, None
 
     def like(self, more: Any, posterior: Posterior) -> "Folded":
         if not isinstance(more, Scaled):
             raise EverylabelError(f"features is a {type(more).__name__}; expected Scaled, like the pool's")
-        return Folded(more, posterior)
+        return Folded(more)
 
     def extend(self, more: Features) -> None:
         """Append instances, in a copy with spare capacity."""

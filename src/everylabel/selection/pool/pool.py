@@ -342,7 +342,7 @@ class Pool(LearningPool):
     def _make_cache(self, features: Any, posterior: Posterior) -> LocalLogits:
         """Return the cache of logits and variances; subclasses override it."""
         if isinstance(features, Scaled):
-            return LocalLogits((Folded if posterior.bias else Features)(features, posterior))
+            return LocalLogits(Folded(features) if posterior.bias else Features(features, posterior))
         return LocalLogits(Features(features, posterior))
 
     def _room(self, n: int) -> tuple[Any, Any, Any]:
@@ -405,13 +405,9 @@ class Pool(LearningPool):
         if self.posterior.multi_label:
             return default_step("second_order", self.posterior.likelihood)
         idx = self.labelled_idx
-        f = self._trained_logits(idx)
+        f = self.logits(idx)
         own = np.mean(f[np.arange(len(idx)), self.labels[idx]] - f.mean(axis=1)) if len(idx) else 0.0
         return float(own) if own > 0 else default_step("second_order", self.posterior.likelihood)
-
-    def _trained_logits(self, idx: np.ndarray) -> np.ndarray:
-        """Return the logits of labelled instances."""
-        return self.logits(idx)
 
     def _check_ruled_out(self, classes: Collection[int]) -> frozenset[int]:
         if not isinstance(classes, Iterable):

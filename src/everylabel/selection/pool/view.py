@@ -22,11 +22,15 @@ from everylabel.core.posterior import Posterior
 TIE = 1e-6  # scores closer than this share of the largest are a tie; the lowest position wins
 
 
-def best(scores: np.ndarray, n: int) -> np.ndarray:
-    """Return the positions of the n highest scores; of ties, the lowest positions."""
+def best(scores: np.ndarray, n: int, size: float | None = None) -> np.ndarray:
+    """Return the positions of the n highest scores; of ties, the lowest positions.
+
+    size : scores closer than TIE times this are a tie; by default the largest score
+    """
     usable = np.where(np.isnan(scores), -np.inf, scores)
-    finite = usable[np.isfinite(usable)]
-    size = max(-float(finite.min()), float(finite.max())) if finite.size else 0.0
+    if size is None:
+        finite = usable[np.isfinite(usable)]
+        size = max(-float(finite.min()), float(finite.max())) if finite.size else 0.0
     if n == 1:
         return np.asarray([np.argmax(usable >= usable.max() - TIE * size)])
     if size > 0.0:
