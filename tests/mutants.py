@@ -210,7 +210,6 @@ CORE = [
     Mutant("selection/strategies/stochastic.py", "/ beta, n", "* beta, n", "selection/test_strategies.py"),
     Mutant("selection/strategies/coreset.py", "norms[i] - 2.0 * inner", "norms[i] - inner", "selection/test_strategies.py"),
     Mutant("selection/strategies/typiclust.py", "np.lexsort((-size, labelled,", "np.lexsort((size, labelled,", "selection/test_strategies.py"),
-    Mutant("models/recipe.py", "scale * rectified", "scale", "models/test_recipe.py"),
     Mutant("models/last_layer.py", "middle - mean / 2", "middle - mean", "models/test_last_layer.py"),
     Mutant("models/last_layer.py", "features[rows, at]", "features[rows, 0]", "models/test_last_layer_transformers.py"),
     Mutant("models/last_layer.py", "self.layer.bias.copy_(weights[d])", "pass", "models/test_last_layer.py"),

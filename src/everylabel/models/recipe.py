@@ -1,8 +1,7 @@
 """The paper's recipe for a last layer on frozen features (Sec. 4.1), and its MC-based networks (App. A.1).
 
 RAdam (Liu et al., 2020), 200 epochs, batches of 64, cosine schedule, weight decay 1e-4; learning
-rate 0.01 for images, 0.1 for text. One (d+1, k) parameter, gradients in closed form, everything in place:
-1.5 times as fast as torch.optim.RAdam.
+rate 0.01 for images, 0.1 for text. One (d+1, k) parameter, with its gradient in closed form.
 
 Deep ensembles and MC-dropout have m members. Their logits (m, n, k) at n points go into `everylabel.reweight`
 and `everylabel.mix`; an ensemble of last layers is `Samples`, which `update` and `predict_proba` take.
@@ -68,43 +67,18 @@ def train_head(
         bound = 1.0 / math.sqrt(d)
         start = rng.uniform(-bound, bound, size=(d + 1, n_classes)).astype(np.float32)
         weights = torch.from_numpy(start).to(array.device)
-        optimiser = _RAdam(weights, weight_decay)
-        for epoch in range(epochs):
-            rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * epoch / epochs))
+        optimiser = torch.optim.RAdam([weights], learning_rate, weight_decay=weight_decay)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=epochs)
+        for _ in range(epochs):
             order = torch.from_numpy(rng.permutation(n)).to(array.device)
             x, y = design[order], targets[order]
             for first in range(0, n, batch_size):
                 batch = x[first : first + batch_size]
                 residual = torch.softmax(batch @ weights, dim=1).sub_(y[first : first + batch_size])
-                optimiser.step(batch.T @ residual.div_(len(batch)), rate)
-    return weights
-
-
-class _RAdam:
-    """Rectified Adam on one tensor, in place; equal to torch.optim.RAdam (a test compares them)."""
-
-    def __init__(self, weights: torch.Tensor, weight_decay: float) -> None:
-        self.weights, self.weight_decay = weights, weight_decay
-        self.first, self.second = torch.zeros_like(weights), torch.zeros_like(weights)
-        self.t = 0
-
-    def step(self, gradient: torch.Tensor, rate: float, beta1: float = 0.9, beta2: float = 0.999) -> None:
-        self.t += 1
-        gradient.add_(self.weights, alpha=self.weight_decay)
-        self.first.lerp_(gradient, 1.0 - beta1)
-        self.second.mul_(beta2).addcmul_(gradient, gradient, value=1.0 - beta2)
-        correction = 1.0 - beta2**self.t
-        longest = 2.0 / (1.0 - beta2) - 1.0
-        length = longest - 2.0 * self.t * beta2**self.t / correction
-        scale = -rate / (1.0 - beta1**self.t)
-        if length <= 5.0:  # the variance of the adaptive rate is not tractable yet
-            self.weights.add_(self.first, alpha=scale)
-            return
-        rectified = math.sqrt(
-            (length - 4.0) * (length - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * length)
-        )
-        denominator = self.second.sqrt().add_(1e-8)
-        self.weights.addcdiv_(self.first, denominator, value=scale * rectified * math.sqrt(correction))
+                weights.grad = batch.T @ residual.div_(len(batch))
+                optimiser.step()
+            schedule.step()
+    return weights.detach()
 
 
 def ensemble_logits(
