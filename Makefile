@@ -57,7 +57,6 @@ lint: install    ## check style, types and the direction of imports
 	$(BIN)/mypy
 
 pytest: install  ## run all tests, in parallel
-	$(BIN)/python -m tests.compiled
 	OMP_NUM_THREADS=1 PYTEST_XDIST_AUTO_NUM_WORKERS=$$(( $$($(BIN)/python -c 'import os; print(os.cpu_count())') + 1 )) \
 	  $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
 

@@ -21,7 +21,6 @@ from everylabel.web.server import (
     Server,
     address_of,
     bound_socket,
-    compile_ahead,
     make_app,
     one_thread,
     server_config,
@@ -57,7 +56,6 @@ def serve_label_studio(
         def started() -> None:
             ready(address)
             for each in projects.values():
-                stack.callback(compile_ahead(each.service))
                 each.start(page=options.page)
             if options.register:
                 work = partial(_register, api, projects, address, password, note)

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.retrainer import Retrainer, saved_mean, start_compiling
+from everylabel.labelling.model.retrainer import Retrainer, saved_mean
 from everylabel.labelling.service import Service
 from everylabel.projects.arrivals import Watched
 from everylabel.projects.features import Progress
@@ -109,22 +109,13 @@ def opened_server(
         app = make_app(service, shown, files, arrivals, tokens=tokens, guidelines=html, framed=framed)
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
-        with contextlib.ExitStack() as at_end:
 
-            def started() -> None:
-                service.desk.log.note_address(address.partition("?")[0])
-                _ready(address, options.browser, ready)
-                at_end.callback(compile_ahead(service))
-                arrivals.start()
+        def started() -> None:
+            service.desk.log.note_address(address.partition("?")[0])
+            _ready(address, options.browser, ready)
+            arrivals.start()
 
-            yield Opened(service, shown, address, Server(config, started), bound)
-
-
-def compile_ahead(service: Service) -> Callable[[], None]:
-    """Compile ahead for a service; return a function that ends it."""
-    learner, strategy = service.desk.learner, service.state.settings["strategy"]
-    n, d = service.desk.features.shape if learner.pool.can_scan else (0, 0)
-    return start_compiling(n * d, strategy, learner.exact, n * learner.pool.n_classes)
+        yield Opened(service, shown, address, Server(config, started), bound)
 
 
 def make_app(

@@ -1,8 +1,7 @@
-"""Background work beside the desk: exact training, the estimate after it, and compiling ahead.
+"""Background work beside the desk: exact training, and the estimate after it.
 
 A second model is trained on a copy of the labels. It then applies the changes that arrived meanwhile and
-replaces the first model. Compiled loops are loaded while the person reads the first item, so that the first
-label is as fast as the others.
+replaces the first model.
 
 The mean of the model is saved at the end: the next start trains from it, which is faster. The file may be
 deleted at any time.
@@ -11,24 +10,21 @@ deleted at any time.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from everylabel.core import Posterior
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.learner import Learner, Mean, local_pool
+from everylabel.labelling.model.learner import Learner, Mean
 from everylabel.labelling.model.training import Rows, TrainingSet
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment, Evidence, assess
 from everylabel.labelling.sources.consensus import KNOWN, find_consensus
-from everylabel.labelling.state.types import Answer, Check, Place
-from everylabel.selection.pool import Pool, Where
-from everylabel.selection.threads import SMALL
+from everylabel.labelling.state.types import Answer, Check
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training computed: use at most a fifth of one core
@@ -36,7 +32,6 @@ WAIT = 0.2  # seconds until the next look whether training is due
 EARLY, EARLY_UP_TO = 2, 40  # label changes between trainings while there are few labels and class names teach
 EVERY = 10  # label changes between trainings if each label is learned exactly anyway
 PAUSE = 5.0  # seconds without a label change after which the figures are brought up to date all the same
-WIDTH = 8  # features of the small pool that is compiled on
 FORMAT = "everylabel mean"
 
 
@@ -199,53 +194,3 @@ def _log_assessment(desk: Desk, found: Assessment) -> None:
             desk.emit("", found.body)
 
     desk.submit(write).result()
-
-
-def start_compiling(size: int, strategy: str, exact: bool = True, n_logits: int = 0) -> Callable[[], None]:
-    """Compile in a thread; return a function that ends it after the present loop.
-
-    Python waits for the thread when it ends: the compiler does not survive its exit.
-
-    size, n_logits : number of feature values and of logits in the real pool: small pools run other code
-    exact : whether the pool learns each label exactly
-    """
-    ended = threading.Event()
-
-    def work() -> None:
-        try:
-            compile_loops(size, strategy, exact, n_logits, ended.is_set)
-        except Exception:  # only the first label takes longer
-            log.exception("compiling ahead failed")
-
-    threading.Thread(target=work, name="compile").start()
-    return ended.set
-
-
-def compile_loops(
-    size: int,
-    strategy: str,
-    exact: bool = True,
-    n_logits: int = 0,
-    ended: Callable[[], bool] = lambda: False,
-) -> None:
-    """Learn a label and pick an item in a pool of noise, to compile the code that the real pool will run."""
-    n = SMALL // 2 + 1 if n_logits >= SMALL else SMALL // WIDTH + 1 if size >= SMALL else 200
-    rng = np.random.default_rng(0)
-
-    def as_asked(features: Any, posterior: Posterior, known: Mapping[str, Any], _: bool) -> Pool:
-        return local_pool(features, posterior, known, exact)
-
-    noise = rng.standard_normal((n, WIDTH), np.float32)
-    rows = Rows([str(i) for i in range(n)], noise, ready=True)
-    rows.make_pool = as_asked
-    places = {i: Place(Where.LABELLED, label) for i, label in enumerate([0, 1, 0])}
-    learner = Learner(rows, rows.ids, TrainingSet((0, 1), places, {}, n))
-    steps: list[Callable[[], object]] = [
-        lambda: learner.update({3: Place(Where.LABELLED, 1)}, (0, 1), n),
-        learner.expected,
-        lambda: learner.pick(strategy, 1, rng),
-    ]
-    for step in steps:
-        if ended():
-            return
-        step()
