@@ -54,6 +54,27 @@ def test_search_results_get_one_class_and_one_undo_takes_it_back(text_page: Page
     page.until(lambda: page.labelled == before)
 
 
+def test_found_items_that_have_a_label_start_unticked(text_page: Page, texts: Server) -> None:
+    page = text_page.open("relabel")
+    page.jump("word9")
+    label = str(texts.get("/api/session?person=relabel")["classes"][0]["name"])
+    page.press("f")
+    page.script("document.getElementById('filter').value = ''")
+    page.press(label)
+    labelled = page.answer(ENTER)
+    page.dialog("/")
+    page.press("word9")
+    page.until(lambda: len(page.all("dialog .result")) > 1)
+    page.press_with("\ue009", ENTER)
+    ids = _several(page)
+    assert ids
+    assert labelled in [each.get_attribute("data-item") for each in page.all(".several-list .tick")]
+    assert labelled not in ids  # one key would replace its label
+    page.close()
+    page.press(BACKSPACE)  # others share this server
+    page.shows(labelled)
+
+
 def test_queues_by_keyboard(page: Page, digits: Server) -> None:
     page.open("queues")
     for i in range(12):

@@ -10,8 +10,11 @@ import { className, manyClasses, state } from "./state.js";
 
 const MOST = 500; // items that the server accepts at once
 
+/** Items that have a label start unticked, because one key would replace it; several classes per item only add one. */
+const startsTicked = (item) => item.sure ?? (state.multiLabel || item.state !== "labelled");
+
 function row(item, changed) {
-  const box = make("input", { type: "checkbox", className: "tick", checked: item.sure ?? true, "data-item": item.id });
+  const box = make("input", { type: "checkbox", className: "tick", checked: startsTicked(item), "data-item": item.id });
   box.addEventListener("change", changed);
   const text = make("span", { className: "result-text", dir: "auto" }, item.text ?? item.name ?? item.id);
   const note = make("span", { className: "result-note", dir: "auto" }, itemNote(item));
