@@ -30,17 +30,18 @@ def test_a_suggestion_is_taken_by_one_key_and_hidden_on_random_checks(
 ) -> None:
     page: Page = fresh(driver, suggested)
     page.open("Ann")
-    seen = set()
+    seen, tops = set(), set()
     for _ in range(4):
-        item, box = page.item, page.find("#suggestion")
+        item = page.item
         check = "Random check" in page.text("#reason")
         seen.add(check)
-        assert box.is_displayed() != check
+        tops.add(page.find("#classes .class").rect["y"])
+        assert page.find("#suggestion-accept").is_displayed() != check
         if check:
+            hidden = "No suggestion is shown here, so that you are not biased."
+            assert page.text("#suggestion-text") == hidden
             page.press(";")  # there is one, but it is hidden
-            page.until(
-                lambda: page.text("#missed") == "No suggestion is shown here, so that you are not biased."
-            )
+            page.until(lambda: page.text("#missed") == hidden)
             page.answer("1")
             continue
         assert page.text("#suggestion-text") == f"gpt suggests {Y[int(item)]}, 0.75"
@@ -48,6 +49,7 @@ def test_a_suggestion_is_taken_by_one_key_and_hidden_on_random_checks(
         event = suggested.get("/api/history?person=Ann&limit=1")["events"][0]
         assert (event["item"], event["class"]) == (item, Y[int(item)])
     assert seen == {True, False}
+    assert len(tops) == 1  # the classes do not move
     page.find("[data-do='sources']").click()
     page.until(lambda: "1,797" in page.text("dialog tbody"))
     assert "random check" in page.text("dialog tbody")

@@ -28,18 +28,23 @@ function accepted() {
   return first && (!second || first[1].length > second[1].length) ? first[0] : null;
 }
 
+/** Why the item in sight shows no suggestion. */
+function whyNone() {
+  const hidden = ["check", "test", "audit"].includes(state.task?.reason);
+  return hidden ? "No suggestion is shown here, so that you are not biased." : "There is no suggestion for this item.";
+}
+
 export function accept() {
   const number = accepted();
   if (number !== null && canAnswer()) label(number);
-  else if (grouped().length) nothing("The sources suggest different classes: choose one.");
-  else if (["check", "test", "audit"].includes(state.task?.reason)) nothing("No suggestion is shown here, so that you are not biased.");
-  else nothing("There is no suggestion for this item.");
+  else nothing(grouped().length ? "The sources suggest different classes: choose one." : whyNone());
 }
 
+/** In a project with suggestions the line is always there: without it, the classes below would move. */
 function drawSuggestion() {
   const groups = grouped();
-  byId("suggestion").hidden = !groups.length;
-  setText(byId("suggestion-text"), groups.map(sentence).join("; "));
+  byId("suggestion").hidden = !state.task || !(groups.length || state.sources);
+  setText(byId("suggestion-text"), groups.map(sentence).join("; ") || whyNone());
   byId("suggestion-accept").hidden = accepted() === null;
   if (groups.length) byId("sources-section").hidden = false; // suggestions arrived while the page was open
 }
