@@ -379,10 +379,12 @@ def test_the_map_shows_what_someone_has_open(page: Page, digits: Server) -> None
 def test_settings_choose_the_strategy(page: Page, digits: Server) -> None:
     page.open("settings")
     assert page.dialog(",") == "Settings"
-    assert len(page.all(".option-note")) >= 3
-    page.find("#strategy-margin").click()
+    body = "const body = document.querySelector('.dialog-body'); return body.scrollHeight - body.clientHeight"
+    assert page.script(body) <= 1  # all settings are in sight
+    page.find("#strategy [value=margin]").click()
     page.until(lambda: digits.get("/api/session")["settings"]["strategy"] == "margin")
-    page.find("#strategy-lookahead").click()
+    assert "two best guesses" in page.text("#strategy + .note")
+    page.find("#strategy [value=lookahead]").click()
     page.until(lambda: digits.get("/api/session")["settings"]["strategy"] == "lookahead")
 
 
@@ -495,7 +497,8 @@ def test_figures_by_class_and_a_class_to_test_more(page: Page, digits: Server) -
         page.answer(key)
     page.until(lambda: digits.get("/api/figures")["checks"] is not None)
     page.find("[data-do=figures]").click()
-    page.until(lambda: "too few" in page.text(".figures-table"))
+    page.until(lambda: "of 10" in page.text(".figures-table"))
+    assert "A figure needs 10 random checks" in page.text("dialog .note")
     assert "Each item is predicted by a model that did not learn its label." in page.text("dialog .note")
     for width, height in ((1280, 820), (1440, 900)):
         page.size(width, height)

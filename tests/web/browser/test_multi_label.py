@@ -231,6 +231,23 @@ def _in_bulk(page: Page, server: Server, *, off: bool) -> list[list[int] | None]
     return [_label(server, name) for name in names]
 
 
+FIGURES = """const usual = window.fetch;
+    window.fetch = async (url, ...rest) => {
+        if (!String(url).includes("/api/figures")) return usual(url, ...rest);
+        const checks = {classes: [], micro: null, macro: {estimate: 0.5, classes: 2}, exact: null};
+        const reply = {checks, classes: [], wishes: [], needed: 10, test: null, agreement: []};
+        return new Response(JSON.stringify(reply), {headers: {"content-type": "application/json"}});
+    };"""
+
+
+def test_figures_count_the_classes(page: Page) -> None:
+    page.open("macro")
+    page.script(FIGURES)
+    page.find(".side [data-do=figures]").click()
+    page.until(lambda: "Macro F1 50 % over 2 classes with enough checks." in page.text("dialog"))
+    page.close()
+
+
 def test_the_model_can_finish_items_of_several_classes(page: Page) -> None:
     page.open("finishes")
     page.find(".side [data-do=finish]").click()
@@ -260,7 +277,7 @@ def test_one_class_is_confirmed_by_yes_and_no_and_answered_by_the_model(page: Pa
         assert page.text("#question") == "Is it politics?", "the guess is hidden"
         time.sleep(ECHO)
         item = page.item
-        page.press("y" if "politics" in page.text("#item") else "n")
+        page.press("y" if WORDS["politics"] in page.text("#item") else "n")
         page.until(lambda item=item: page.item != item)  # type: ignore[misc]
     page.until(lambda: "politics" in page.text("dialog.finishing [role=status]"))
     page.script("document.querySelectorAll('dialog.finishing .primary')[1].click()")

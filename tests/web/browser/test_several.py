@@ -91,6 +91,7 @@ def test_queues_by_keyboard(page: Page, digits: Server) -> None:
     page.until(lambda: page.text("#dialog-title") == "Find more: 3")
     found = digits.get("/api/queues/more?class=3&limit=100")
     page.until(lambda: len(page.all("dialog .result")) == len(found["items"]))
+    assert len({button.rect["y"] for button in page.all("dialog .row button")}) == 1
     page.script(TOGETHER)
     assert _several(page) == [item["id"] for item in found["items"]]
     keys = "return [...document.querySelectorAll('.several-classes button')].map((each) => each.dataset.key)"
@@ -123,6 +124,8 @@ def test_near_copies_are_offered_and_enter_labels_all(page: Page, digits: Server
     page.answer("1")
     page.driver.execute_async_script(COPIES)
     page.until(lambda: "near copies" in page.text("#copies"))
+    reason, link = page.find("#reason").rect, page.find("#copies").rect
+    assert 0 < link["x"] - (reason["x"] + reason["width"]) < 30  # both at the end of the line
     assert page.dialog("g") == "Near copies"
     assert "The model says 3" in page.text("dialog [role=status]")
     ids = _several(page)
@@ -192,7 +195,7 @@ def test_a_model_that_cannot_promise_does_not_finish(page: Page, axe: str) -> No
     page.open("finish")
     page.answer("1")
     page.script("document.querySelector('.side [data-do=finish]').click()")
-    page.until(lambda: "too few for an error rate of 5 %" in page.text("dialog .note[role=status]"))
+    page.until(lambda: "sure enough of no item for" in page.text("dialog .note[role=status]"))
     assert page.script("return document.querySelector('dialog .primary').disabled")
     colour = "return getComputedStyle(document.querySelector('dialog .primary')).backgroundColor"
     disabled = page.script(colour)
@@ -203,8 +206,26 @@ def test_a_model_that_cannot_promise_does_not_finish(page: Page, axe: str) -> No
     page.close()
 
 
+NEEDED = """const [needed, done] = arguments;
+    import("/static/state.js").then(({state, setProgress}) => {
+        setProgress({...state.progress, finishing: {needed, rate: 0.05, confirmed: 9, wrong: 3}});
+        done();
+    });"""
+
+
+def test_confirmations_that_cannot_succeed_end_with_a_word(page: Page) -> None:
+    page.open("hopeless")
+    for needed in (40, None):
+        assert not page.all("dialog[open]")
+        page.driver.execute_async_script(NEEDED, needed)
+    page.until(lambda: page.text("#dialog-title") == "Let the model finish")
+    page.close()
+
+
 def test_boxes_begin_at_one_place_and_buttons_stand_apart(page: Page) -> None:
+    page.size(1400, 760)
     page.open("boxes")
+    assert len({button.rect["y"] for button in page.all("[aria-labelledby=accuracy-heading] button")}) == 1
     gap = """const place = (name) => document.querySelector(name).getBoundingClientRect();
         return place(".explain ~ .row button").top - place(".explain").bottom"""
     assert page.script(gap) >= 6

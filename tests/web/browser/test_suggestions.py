@@ -12,6 +12,7 @@ from tests.web.browser.pages import Page
 from tests.web.browser.servers import Server
 
 Y = load_digits().target
+HIDDEN = "No suggestion is shown here, so that you are not biased."
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +39,9 @@ def test_a_suggestion_is_taken_by_one_key_and_hidden_on_random_checks(
         tops.add(page.find("#classes .class").rect["y"])
         assert page.find("#suggestion-accept").is_displayed() != check
         if check:
-            hidden = "No suggestion is shown here, so that you are not biased."
-            assert page.text("#suggestion-text") == hidden
+            assert page.text("#suggestion-text") == HIDDEN
             page.press(";")  # there is one, but it is hidden
-            page.until(lambda: page.text("#missed") == hidden)
+            page.until(lambda: page.text("#missed") == HIDDEN)
             page.answer("1")
             continue
         assert page.text("#suggestion-text") == f"gpt suggests {Y[int(item)]}, 0.75"
@@ -50,6 +50,7 @@ def test_a_suggestion_is_taken_by_one_key_and_hidden_on_random_checks(
         assert (event["item"], event["class"]) == (item, Y[int(item)])
     assert seen == {True, False}
     assert len(tops) == 1  # the classes do not move
+    assert page.find("#sources-section").rect["y"] < page.find("#curve").rect["y"]  # in sight
     page.find("[data-do='sources']").click()
     page.until(lambda: "1,797" in page.text("dialog tbody"))
     assert "random check" in page.text("dialog tbody")

@@ -124,6 +124,32 @@ CUT = """const cut = (part) => {
 return [...document.querySelectorAll(arguments[0])].filter(cut).map((part) => part.textContent)"""
 
 
+LINES = """const [name, done] = arguments;
+    import("/static/state.js").then(({state, setClasses}) => {
+        const last = [...document.querySelectorAll("#classes .class:not([hidden])")].at(-1).dataset.class;
+        setClasses(state.classes.map((each) => (String(each.id) === last ? {...each, name} : each)));
+        const range = document.createRange();
+        range.selectNodeContents(document.querySelector(`#classes [data-class="${last}"] .name`));
+        done(new Set([...range.getClientRects()].map((line) => line.top)).size);
+    });"""
+
+
+def test_a_long_word_is_not_broken(text_page: Page) -> None:
+    text_page.size(1400, 760)
+    text_page.open("long word")
+    assert text_page.driver.execute_async_script(LINES, "disappointment") == 1
+
+
+def test_the_list_of_keys_tells_what_they_do_with_many_classes(text_page: Page) -> None:
+    text_page.open("keys of many")
+    text_page.dialog("?")
+    first = text_page.text("dialog .key-list > div")
+    assert first.startswith("1 … 5")
+    assert "The most likely classes" in first
+    assert "Letters\nFilter the classes by name" in text_page.text("dialog .key-list")
+    text_page.close()
+
+
 def test_names_are_not_cut(text_page: Page) -> None:
     text_page.open("cut")
     text_page.press("pic 05")

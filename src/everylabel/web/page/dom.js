@@ -23,7 +23,7 @@ const whole = new Intl.NumberFormat("en");
 
 export const count = (number) => whole.format(number);
 
-export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+export const plural = (number, word, words = `${word}s`) => `${count(number)} ${number === 1 ? word : words}`;
 
 export const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 

@@ -6,15 +6,15 @@ import { shownName, state } from "./state.js";
 
 const MEANING =
   "Precision: of the items predicted as a class, how many are of it. Recall: of the items of a class, how many are predicted as it. " +
-  "Each item is predicted by a model that did not learn its label.";
+  "Each item is predicted by a model that did not learn its label. ";
 const WISHED = 10; // checks that one press requests
 
 const head = (...titles) => make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
 const named = (name) => make("th", { scope: "row", dir: "auto", title: name }, ...breakable(shownName(name)));
 
-/** A share with its range, or a note that there are too few checks. */
+/** A share with its range or, with too few checks, their number. */
 function cell(known, n, needed) {
-  if (!known) return make("td", { className: "meta" }, `too few (${count(n)} of ${count(needed)})`);
+  if (!known) return make("td", { className: "meta" }, `${count(n)} of ${count(needed)}`);
   return make("td", {}, `${percent(known.estimate)} `, make("span", { className: "meta" }, range(known.low, known.high)));
 }
 
@@ -91,7 +91,8 @@ export async function openFigures() {
   try {
     const reply = await get("/api/figures");
     draw(reply);
-    setText(status, reply.checks ? MEANING : "Available after the first labels of two classes.");
+    const fewest = `A figure needs ${count(reply.needed)} random checks; until then the table counts them.`;
+    setText(status, reply.checks ? MEANING + fewest : "Available after the first labels of two classes.");
   } catch (error) {
     setText(status, error.message);
   }

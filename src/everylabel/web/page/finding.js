@@ -64,7 +64,7 @@ export function openSearch() {
   });
   arrowKeys(list, box);
   const label = make("label", { htmlFor: "search-box", className: "unseen" }, "Search the items");
-  showDialog("search", "Search", [label, box, status, keys, several, list]);
+  showDialog("search", "Search", [label, box, make("div", { className: "row wrap" }, several, status, keys), list]);
 }
 
 function when(iso) {

@@ -23,7 +23,8 @@ export function confirmed({ confirmed: done, wrong, needed }) {
 /** The steps before the model may label. */
 export function planned({ items, yes, needed }, { rate }) {
   if (!items || needed === null) {
-    return `The model is sure enough of ${plural(items, "item")}, too few for an error rate of ${share(rate)}. Label more items, or allow a higher rate.`;
+    const few = items ? `of ${plural(items, "item")} only, too few` : "of no item";
+    return `The model is sure enough ${few} for an error rate of ${share(rate)}. Label more items, or allow a higher rate.`;
   }
   const answers = yes === null ? "label" : "say yes or no to this class on";
   const split = yes === null ? "" : ` (yes on ${count(yes)}, no on ${count(items - yes)})`;
@@ -104,12 +105,12 @@ export function openFinishing() {
   draw();
 }
 
-/** Opens the dialog after the last confirmation. */
+/** Opens the dialog when the confirmations suffice, or never will: too many items are wrong. */
 export function startFinishing() {
   let confirming = false;
   on("progress", () => {
     const now = state.progress.finishing;
-    if (confirming && now?.needed === 0) openFinishing();
-    confirming = Boolean(now) && now.needed !== 0;
+    if (confirming && now && !now.needed) openFinishing();
+    confirming = Boolean(now?.needed);
   });
 }

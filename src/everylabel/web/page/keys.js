@@ -125,8 +125,10 @@ function keyCaps(keys, also) {
 
 export function openHelp() {
   const row = (caps, text) => make("div", {}, make("dt", {}, ...caps), make("dd", {}, text));
-  const first = row([make("kbd", {}, "1"), " … ", make("kbd", {}, "0")], state.multiLabel ? "Tick the class with this key; ⇧ means with Shift" : "Give the class with this key; ⇧ means with Shift");
+  const first = manyClasses()
+    ? [row([make("kbd", {}, "1"), " … ", make("kbd", {}, "5")], "The most likely classes, in the row above the others"), row(["Letters"], "Filter the classes by name; Enter takes the first")]
+    : [row([make("kbd", {}, "1"), " … ", make("kbd", {}, "0")], `${state.multiLabel ? "Tick" : "Give"} the class with this key; ⇧ means with Shift`)];
   const rows = SHORTCUTS.filter(({ where }) => where?.() ?? true).map(({ keys, also, text }) => row(keyCaps(keys, also), text));
   const plain = yesNoKeys().map(([keys, text]) => row(keys.flatMap((key) => [make("kbd", {}, key), " "]), text));
-  showDialog("help", "Keys", [make("dl", { className: "key-list" }, first, ...rows, ...plain)]);
+  showDialog("help", "Keys", [make("dl", { className: "key-list" }, ...first, ...rows, ...plain)]);
 }

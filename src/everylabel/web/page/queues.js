@@ -45,7 +45,7 @@ async function openQueue({ name, title }, query) {
   back.addEventListener("click", openQueues);
   const of = query.class === undefined || name === "like" ? "" : `: ${className(Number(query.class))}`;
   arrowKeys(list);
-  showDialog("queue", `${title}${of}`, [back, several, status, list]);
+  showDialog("queue", `${title}${of}`, [make("div", { className: "row wrap" }, back, several), status, list]);
   try {
     const { count: number, items, labels, expected_errors: wrong } = await get(`/api/queues/${name}`, { ...query, limit: SHOWN });
     list.replaceChildren(...items.map((item) => queueRow(item, name)));

@@ -51,17 +51,22 @@ async function saveSettings(change, status) {
   }
 }
 
+/** A list that saves the chosen entry, with a label and a note below it. */
+function choiceField(id, text, options, chosen, note, save) {
+  const entries = options.map(([value, title]) => make("option", { value, selected: value === chosen }, title));
+  const box = make("select", { id }, ...entries);
+  box.addEventListener("change", () => save(box.value));
+  return make("div", { className: "field" }, make("label", { htmlFor: id }, text), box, note);
+}
+
 function strategyChoice(status) {
-  const options = state.strategies.map((strategy) => {
-    const id = `strategy-${strategy.name}`;
-    const checked = strategy.name === state.settings.strategy;
-    const radio = make("input", { type: "radio", name: "strategy", id, value: strategy.name, checked });
-    radio.addEventListener("change", () => saveSettings({ strategy: strategy.name }, status));
-    const title = make("span", { className: "option-title" }, strategy.title);
-    const sentence = make("span", { className: "option-note" }, strategy.sentence);
-    return make("label", { className: "option", htmlFor: id }, radio, make("span", {}, title, sentence));
+  const sentence = (name) => state.strategies.find((each) => each.name === name)?.sentence ?? "";
+  const note = make("p", { className: "note" }, sentence(state.settings.strategy));
+  const options = state.strategies.map(({ name, title }) => [name, title]);
+  return choiceField("strategy", "How the next item is chosen", options, state.settings.strategy, note, (strategy) => {
+    setText(note, sentence(strategy));
+    saveSettings({ strategy }, status);
   });
-  return make("fieldset", {}, make("legend", {}, "How the next item is chosen"), ...options);
 }
 
 function checkChoice(status) {
@@ -87,11 +92,9 @@ function namesChoice(status) {
 /** The choice of fine-tuning the encoder, or the reason why it cannot be. */
 function networkChoice(network, status) {
   const note = make("p", { className: "note" }, network.sentence);
-  if (!network.can) return make("div", { className: "field" }, make("span", {}, "Network"), note);
-  const titles = { auto: "Learn when it helps", on: "Learn, also if it takes minutes", frozen: "Stay as it is" };
-  const choice = make("select", { id: "network" }, ...Object.entries(titles).map(([value, title]) => make("option", { value, selected: value === network.setting }, title)));
-  choice.addEventListener("change", () => saveSettings({ network: choice.value }, status));
-  return make("div", { className: "field" }, make("label", { htmlFor: "network" }, "Network"), choice, note);
+  if (!network.can) return make("div", { className: "field" }, make("span", {}, "Fine-tuning"), note);
+  const titles = { auto: "When it helps", on: "Also if it takes minutes", frozen: "Never" };
+  return choiceField("network", "Fine-tune the network", Object.entries(titles), network.setting, note, (setting) => saveSettings({ network: setting }, status));
 }
 
 /** The switch that ticks predicted classes from the start, in a multi-label project. */
