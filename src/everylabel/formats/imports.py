@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from everylabel.data.readers.rows import column_names, read_rows
 from everylabel.formats.argilla import argilla_rows
 from everylabel.formats.label_studio import read_tasks
 from everylabel.formats.label_tables import Imported, Matcher, NamedColumns, label_columns, row_labels
+from everylabel.formats.tables import unguarded
 from everylabel.projects.project import Project
 
 GUARDED = (".csv", ".tsv")  # files that spreadsheets open: cells may be guarded against formulas
@@ -56,11 +58,18 @@ def read_labels(
             return read_tasks(file, entries, matcher, label_column, separator is not None)
         entries, named = argilla_rows(entries, named)
         names = list(dict.fromkeys(name for entry in entries for name in entry))
-        columns = label_columns(file, names, named, project)
-        return row_labels(entries, columns, matcher, guarded=False, separator=separator)
+        return row_labels(entries, label_columns(file, names, named, project), matcher, separator)
     columns = label_columns(file, column_names(file, encoding), named, project)
-    rows = read_rows(file, columns.names(), encoding, long_rows)
-    return row_labels(rows, columns, matcher, guarded=suffix in GUARDED, separator=separator)
+    return row_labels(plain_rows(file, columns.names(), encoding, long_rows), columns, matcher, separator)
+
+
+def plain_rows(
+    file: Path, names: Sequence[str], encoding: str | None, long_rows: str | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table; guarded cells of a CSV file are as before."""
+    plain = unguarded if file.suffix.lower() in GUARDED else str
+    for row in read_rows(file, names, encoding, long_rows):
+        yield {name: plain(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
 
 
 def read_json(path: Path, encoding: str | None) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -13,7 +13,7 @@ from everylabel.data.cells import label_of, text_of
 from everylabel.data.classes import list_text
 from everylabel.data.readers.rows import check_columns
 from everylabel.formats.records import MODEL
-from everylabel.formats.tables import ROW, unguarded
+from everylabel.formats.tables import ROW
 from everylabel.projects.log import Label
 from everylabel.projects.project import Project
 
@@ -195,26 +195,15 @@ def _first(usual: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def row_labels(
-    rows: Iterable[dict[str, Any]],
-    columns: Columns,
-    matcher: Matcher,
-    *,
-    guarded: bool,
-    separator: str | None = None,
+    rows: Iterable[dict[str, Any]], columns: Columns, matcher: Matcher, separator: str | None = None
 ) -> Imported:
-    """Return the labels of a table's rows.
-
-    guarded : they are of a CSV file
-    separator : labels are lists of classes, with this between two
-    """
-    plain = unguarded if guarded else str
+    """Return the labels of a table's rows; separator : labels are lists of classes, with this between two."""
     imported, rows = Imported(), list(rows)
     named = (columns.id, columns.row, *columns.texts)
     cells = {_cell(row, name) for row in rows for name in named}
-    both = cells | {plain(cell) for cell in cells}
-    matcher.wanted = both | {cell.strip() for cell in both}
+    matcher.wanted = cells | {cell.strip() for cell in cells}
     for number, row in enumerate(rows, 1):
-        label = plain(_cell(row, columns.label).strip())
+        label = _cell(row, columns.label).strip()
         if separator is not None:
             cell = row.get(columns.label)
             label = list_text(label if isinstance(cell, str) else cell, separator)
@@ -224,8 +213,8 @@ def row_labels(
         if _cell(row, columns.by) == MODEL:  # in our own exports: a label by the model is no person's answer
             imported.skipped["the model's own"] += 1
             continue
-        items, name = items_of(row, columns, matcher, plain, number)
-        person = plain(_cell(row, columns.person).strip()) or None
+        items, name = items_of(row, columns, matcher, number)
+        person = _cell(row, columns.person).strip() or None
         imported.labels += [Label(item, label, person) for item in items]
         if not items:
             imported.unmatched.append(name)
@@ -233,14 +222,13 @@ def row_labels(
 
 
 def items_of(
-    row: Mapping[str, Any], columns: Columns, matcher: Matcher, plain: Callable[[str], str], number: int
+    row: Mapping[str, Any], columns: Columns, matcher: Matcher, number: int
 ) -> tuple[list[str], str]:
     """Return the items of a row, and a name for the row."""
     own, texts = _cell(row, columns.id), [_cell(row, name) for name in columns.texts]
-    ids = [plain(own), plain(own.strip()), own.strip()]  # as our exports write it; as others write it
     where = _cell(row, columns.row)
-    items = matcher.find(ids, [*map(plain, texts), *texts], where, columns.id)
-    return items, ids[1] or (f"row {where}" if where else f"entry {number}")
+    items = matcher.find([own, own.strip()], texts, where, columns.id)
+    return items, own.strip() or (f"row {where}" if where else f"entry {number}")
 
 
 def _cell(row: Mapping[str, Any], name: str | None) -> str:

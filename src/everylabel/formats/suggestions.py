@@ -17,12 +17,11 @@ from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.cells import is_missing, label_of
 from everylabel.data.classes import clean_name, meant
 from everylabel.data.readers.memory import frame_of
-from everylabel.data.readers.rows import column_names, read_rows
+from everylabel.data.readers.rows import column_names
 from everylabel.formats.argilla import flat_suggestions
-from everylabel.formats.imports import GUARDED, read_json
+from everylabel.formats.imports import plain_rows, read_json
 from everylabel.formats.label_studio import predictions_of
 from everylabel.formats.label_tables import Matcher, NamedColumns, items_of, label_columns
-from everylabel.formats.tables import unguarded
 from everylabel.labelling.state.types import most_probable
 from everylabel.projects.log import Proposed, class_names
 from everylabel.projects.options import LabelOptions
@@ -98,7 +97,7 @@ def _of_any(project: Project, options: LabelOptions) -> tuple[str, Found]:
             )
         cells = zip(*(frame.column(name) for name in frame.names), strict=True)
         rows = (dict(zip(frame.names, row, strict=True)) for row in cells)
-        return IN_MEMORY, _of_rows(IN_MEMORY, IN_MEMORY, rows, frame.names, matcher, str)
+        return IN_MEMORY, _of_rows(IN_MEMORY, IN_MEMORY, rows, frame.names, matcher)
     file = Path(given)
     if not file.is_file():
         raise EverylabelError(
@@ -111,20 +110,14 @@ def _of_any(project: Project, options: LabelOptions) -> tuple[str, Found]:
             return file.name, _of_tasks(file, entries, matcher)
         entries = [flat_suggestions(entry) for entry in entries]
         names = list(dict.fromkeys(name for entry in entries for name in entry))
-        return file.name, _of_rows(file.name, file.stem, entries, names, matcher, str)
+        return file.name, _of_rows(file.name, file.stem, entries, names, matcher)
     names = column_names(file, options.encoding)
-    plain = unguarded if file.suffix.lower() in GUARDED else str
-    read = read_rows(file, names, options.encoding, options.long_rows)
-    return file.name, _of_rows(file.name, file.stem, read, names, matcher, plain)
+    read = plain_rows(file, names, options.encoding, options.long_rows)
+    return file.name, _of_rows(file.name, file.stem, read, names, matcher)
 
 
 def _of_rows(
-    file: str,
-    usual: str,
-    rows: Iterable[Mapping[str, Any]],
-    names: Sequence[str],
-    matcher: Matcher,
-    plain: Callable[[str], str],
+    file: str, usual: str, rows: Iterable[Mapping[str, Any]], names: Sequence[str], matcher: Matcher
 ) -> Found:
     """Return the suggestions of a table's rows; usual : the source of rows without one."""
     questions = [name for name in names if name.endswith(".suggestion")]  # Argilla's
@@ -153,13 +146,13 @@ def _of_rows(
         if soft and not is_missing(value):
             vector = _probabilities(value, where)
             value, sure = most_probable(vector)
-        said = plain(label_of(value).strip())
+        said = label_of(value).strip()
         if not said:
             found.empty += 1
             continue
         by = _source(row.get(source) if source else None, usual)
         sure = _score(sure, where)
-        items, name = items_of(row, columns, matcher, plain, number)
+        items, name = items_of(row, columns, matcher, number)
         found.proposed += [Proposed(item, said, by, sure, vector) for item in items]
         if not items:
             found.unmatched.append(name)

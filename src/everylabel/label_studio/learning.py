@@ -56,7 +56,8 @@ class Learning:
         def learn() -> int:
             known = self.known().get(annotation.id)
             is_deleted = known is not None and known.deleted
-            news = not is_deleted and not self._sent(annotation) and self._learn(annotation)
+            fresh = not is_deleted and not self._sent(annotation) and self._is_news(annotation)
+            news = fresh and self._learn(annotation)
             self._touch(annotation.id)
             return news
 
@@ -119,22 +120,17 @@ class Learning:
             fresh = [each for each in fresh if self._is_news(each)]
             return sum(self._learn(each, later=len(fresh) >= LATER) for each in fresh)
 
-        def take_back(some: Sequence[int]) -> int:
-            return sum(self._take_back(number) for number in some)
-
-        def missing() -> list[int]:
-            return [
+        def take_back() -> int:
+            gone = [
                 number
                 for number, one in self.known().items()
                 if not (one.deleted or number in numbers or self._later(number, mark))
             ]
+            return sum(self._take_back(number) for number in gone)
 
         for start in range(0, len(there), AT_ONCE):
             news += self._submit(partial(learn, there[start : start + AT_ONCE]), alone=True).result()
-        gone: list[int] = self.desk.read(missing).result()
-        for start in range(0, len(gone), AT_ONCE):
-            news += self._submit(partial(take_back, gone[start : start + AT_ONCE]), alone=True).result()
-        return news
+        return news + self._submit(take_back, alone=True).result()
 
     def known(self) -> dict[int, Known]:
         """Return all annotations in the log, by id; for the desk's thread."""
@@ -220,9 +216,7 @@ class Learning:
             return False
 
     def _learn(self, annotation: Annotation, later: bool = False) -> bool:
-        """Emit an annotation as an answer, in place of its earlier one; return whether it was news."""
-        if not self._is_news(annotation):
-            return False
+        """Emit an annotation as an answer, in place of its earlier one; return whether it is valid."""
         try:
             body = self._body(annotation, new=True, later=later)
         except EverylabelError as error:  # such as an invalid class name: nothing was emitted
