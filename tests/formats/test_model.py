@@ -91,7 +91,7 @@ def test_model_of_several_classes_per_item_gives_the_same_predictions(
 ) -> None:
     posterior, scaling, names, x, wanted = several()
     limits = thresholds_of(posterior) if chosen else np.array([0.3, 0.6, 0.5])
-    data = export_model(posterior, scaling, names, form, None if chosen else limits)
+    data = export_model(posterior, scaling, names, form, limits)
     if form == "onnx":
         pytest.importorskip("onnx", reason="needs the extra everylabel[export]")
         runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
@@ -113,14 +113,3 @@ def test_model_of_several_classes_per_item_gives_the_same_predictions(
         probs, label = classifier.predict_proba(x), classifier.predict(x)
     assert np.allclose(probs, wanted, atol=1e-5)
     assert np.mean(label == (wanted >= (0.5 if form == "sklearn" else limits))) > 0.999
-
-
-def test_model_without_classes_is_refused() -> None:
-    posterior, scaling, names, _, _ = model()
-    with pytest.raises(el.EverylabelError, match="classes has 9 names; expected 10"):
-        export_model(posterior, scaling, names[:9], "onnx")
-    with pytest.raises(el.EverylabelError, match="format is 'pickle'"):
-        export_model(posterior, scaling, names, "pickle")
-    one = el.laplace(np.zeros((65, 1)), np.zeros((0, 64)), labels=np.zeros(0, np.int64))
-    with pytest.raises(el.EverylabelError, match="fewer than two classes"):
-        export_model(one, scaling, ["a"], "torch")

@@ -13,13 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core import EverylabelError, Posterior
+from everylabel.core import Posterior
 from everylabel.core.arrays import to_numpy
-from everylabel.core.checks import check_choice
 from everylabel.core.errors import need
-from everylabel.formats.known import MODELS
 from everylabel.models.scaling import Scaling
-from everylabel.models.thresholds import thresholds_of
 
 OPSET = 13
 
@@ -39,27 +36,19 @@ def export_model(
     a dict of `state_dict`, for `torch.nn.Linear(d, k)`, and `classes`).
     With several classes per item, "sklearn" is a OneVsRestClassifier with threshold 0.5; ONNX has sigmoids,
     and `label` is an indicator (n, k) by `thresholds` (k,); "torch" holds `multi_label` and `thresholds`;
-    "everylabel" and "skops" predict by them. Without `thresholds`, leave-one-out predictions of the
-    posterior's labels choose them.
+    "everylabel" and "skops" predict by them.
     """
-    check_choice(form, "format", list(MODELS))
-    if len(classes) != posterior.n_classes:
-        raise EverylabelError(f"classes has {len(classes)} names; expected {posterior.n_classes}")
-    several = posterior.multi_label
-    if len(classes) < 2 and not several:
-        raise EverylabelError("the model has fewer than two classes; label some items of two classes first")
     if form in ("onnx", "torch"):
-        limits = thresholds_of(posterior) if thresholds is None or not several else np.asarray(thresholds)
-        return (_onnx if form == "onnx" else _torch)(*linear(posterior, scaling), classes, limits)
+        return (_onnx if form == "onnx" else _torch)(*linear(posterior, scaling), classes, thresholds)
     if form == "sklearn":
-        plain = (_one_vs_rest if several else _sklearn)(*linear(posterior, scaling), classes)
+        plain = (_one_vs_rest if posterior.multi_label else _sklearn)(*linear(posterior, scaling), classes)
         return bytes(need("skops.io", "export", "exporting for skops").dumps(plain))
     from everylabel.models.classifier_files import (  # scikit-learn takes two seconds
         as_classifier,
         save_classifier,
     )
 
-    options = {"thresholds": np.asarray(thresholds).tolist()} if several and thresholds is not None else {}
+    options = {} if thresholds is None else {"thresholds": thresholds.tolist()}
     classifier = as_classifier(posterior, scaling, classes, **options)
     if form == "skops":
         return bytes(need("skops.io", "export", "exporting for skops").dumps(classifier))

@@ -6,9 +6,10 @@ an event, and the log still refers to it. So page, exports and predictions open 
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, KeysView
 from concurrent.futures import ThreadPoolExecutor
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,9 +26,9 @@ from everylabel.projects.project import OWN
 ID = "id"
 AT_ONCE = 4  # images fetched at a time
 TIMEOUT = 30.0  # seconds for an image of another server
-SILENT = ("script", "style", "head")  # tags with invisible text
-HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-BLOCKS = ("br", "p", "div", "li", "tr", "td", "th", "section", "article", "pre", *HEADINGS)
+INVISIBLE = re.compile(r"<!--.*?-->|<(script|style|head)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+BLOCK = re.compile(r"</?(br|p|div|li|tr|td|th|section|article|pre|h[1-6])\b[^>]*>", re.IGNORECASE)
+TAG = re.compile(r"<[/!]?[a-z][^>]*>", re.IGNORECASE)
 
 
 class Tasks:
@@ -117,30 +118,5 @@ def _read(path: Path) -> Iterator[dict[str, str]]:
 
 def plain_text(html: str) -> str:
     """Return the visible text of HTML."""
-    reader = _Text()
-    reader.feed(html)
-    reader.close()
-    return " ".join("".join(reader.parts).split())
-
-
-class _Text(HTMLParser):
-    """Collects text, with spaces between blocks."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self._silent = 0
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self._silent += tag in SILENT
-        if tag in BLOCKS:
-            self.parts.append(" ")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._silent -= tag in SILENT and self._silent > 0
-        if tag in BLOCKS:
-            self.parts.append(" ")
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self.parts.append(data)
+    text = TAG.sub("", BLOCK.sub(" ", INVISIBLE.sub("", html)))
+    return " ".join(unescape(text).split())
