@@ -39,18 +39,6 @@ def test_the_same_item_is_shown_until_it_is_answered(tmp_path: Path) -> None:
         assert made.skip("me", item).result()["next"]["item"]["id"] != item
 
 
-def test_looking_ahead_hands_out_nothing_and_changes_no_choice(tmp_path: Path) -> None:
-    with service(tmp_path / "a", check_every=0) as made, service(tmp_path / "b", check_every=0) as twin:
-        for _ in range(8):
-            now = first(made)
-            before = fingerprint(made)
-            ahead = made.views.ahead("me").result()
-            assert len(set(ahead)) == 3
-            assert now not in ahead
-            assert fingerprint(made) == before
-            assert label(made, 1) == label(twin, 1) == [now]
-
-
 def test_undo_takes_back_any_number_of_steps(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         label(made, 5)

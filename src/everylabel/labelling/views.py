@@ -60,7 +60,6 @@ OFFERED = [name for name in STRATEGIES if name != REVIEW]  # in any project
 NO_CLASS = -1  # in place of a class's number
 MOST_NUMBERS = 200_000  # probabilities on a page of predictions
 BELIEVED = 60.0  # seconds for which a page counts as open after its last report
-AHEAD = 3  # candidates for the next item; a label may change them
 Reply = dict[str, Any]
 ShowItem = Callable[[str], dict[str, Any]]
 
@@ -365,18 +364,6 @@ class Views:
     def fingerprint(self) -> Future[Reply]:
         """Return a hash of the state; it is the same after a restart."""
         return self.desk.read(lambda: {"version": self.state.seq, "hash": digest(self.state)})
-
-    def ahead(self, person: str) -> Future[list[str]]:
-        """Return items that may be leased to the person next; nothing is leased."""
-
-        def look() -> list[str]:
-            state, among = self.state, max(1, len(self.state.leases))
-            lease = state.leases.get(person)
-            rng = np.random.default_rng([state.seed, state.seq])
-            some = self.desk.learner.pick(state.settings["strategy"], AHEAD, rng, among)
-            return [state.ids[i] for i in some if lease is None or i != lease.item]
-
-        return self.desk.read(look)
 
     def label_set(self) -> Future[LabelSet]:
         """Return a copy of all labels, for exports."""

@@ -38,24 +38,6 @@ def _add_class(page: Page, name: str) -> None:
     page.until(lambda: name in page.text("#classes"))
 
 
-def _fetched(page: Page) -> list[str]:
-    """Return the addresses of pictures that the browser has fetched."""
-    names = "return performance.getEntriesByType('resource').map((entry) => entry.name)"
-    return [name for name in page.script(names) if "/api/image/" in name]
-
-
-def _next_is_there(page: Page, photos: Server) -> None:
-    """Check that pictures are fetched before they are shown, without leasing their items."""
-    page.until(lambda: len(_fetched(page)) == len(SIZES))  # so few that all may be next
-    people = photos.get("/api/progress")["people"]
-    assert [each["item"] is not None for each in people] == [True]
-    assert photos.get("/api/session")["version"] == 3  # begun, joined, and one handed out
-    before = _fetched(page)
-    page.answer("s")
-    assert page.find("#item img").get_property("src") in before
-    page.answer("u")
-
-
 def _label_all(photos: Server) -> None:
     """Label the other items, if the previous test did not run."""
     if "warm" not in [each["name"] for each in photos.get("/api/session")["classes"]]:
@@ -68,7 +50,6 @@ def test_project_is_labelled_from_the_first_class_to_the_last_item(
     driver: webdriver.Chrome, photos: Server
 ) -> None:
     page = fresh(driver, photos).open()
-    _next_is_there(page, photos)
     page.dialog("e")
     page.find('[aria-label="Model: everylabel"]').click()
     page.until(lambda: "Not possible" in page.text("dialog"))

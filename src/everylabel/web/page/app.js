@@ -1,6 +1,5 @@
 // Entry point: connects the parts of the page; each command has one name for its key and its button.
 import { cannotTell, noneOfThese, renew, skip, start, undo } from "./actions.js";
-import { startAhead } from "./ahead.js";
 import { focusFilter, startAnswers } from "./answers.js";
 import { openAdd, openClasses } from "./classes.js";
 import { openCopies, startCopies } from "./copies.js";
@@ -96,7 +95,6 @@ readPerson();
 showPerson();
 startTheme();
 startTask();
-startAhead();
 startAnswers();
 startYesNo();
 startSide();

@@ -81,13 +81,6 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         """Return the progress of the labelling, with the learning curve."""
         return await to_thread(views.progress, person)
 
-    @router.get("/ahead")
-    async def ahead(person: Person = "me") -> dict[str, Any]:
-        """Return the URLs of images that the person may see next; this leases nothing."""
-        found = await wrap_future(views.ahead(person))
-        images = await to_thread(lambda: [shown.item(item)["image"] for item in found])
-        return {"images": [address for address in images if address is not None]}
-
     @router.get("/history")
     async def history(person: Anybody = "", limit: Limit = 50, before: int | None = None) -> dict[str, Any]:
         """Return answers of a person or of everybody, the latest first."""
