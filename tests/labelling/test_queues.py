@@ -99,22 +99,10 @@ def test_disputed_and_cannot_tell() -> None:
     assert _items(look, "cannot_tell") == [5, 2]
 
 
-def test_agreement_of_people_and_sources_is_that_of_the_whole_formula(tmp_path: Path) -> None:
-    from everylabel.labelling import progress
+def test_agreement_of_people_and_sources_is_by_pairs(tmp_path: Path) -> None:
     from everylabel.labelling.service import Said, suggest
-    from everylabel.labelling.state.types import Agreement
     from tests.labelling.desks import IDS
 
-    rng = np.random.default_rng(0)
-    one, other = rng.integers(3, size=40), rng.integers(3, size=40)
-    other[:25] = one[:25]
-    slow = Agreement()
-    for pair in zip(one.tolist(), other.tolist(), strict=True):
-        slow.add(pair)
-    figures = slow.figures()
-    assert figures is not None
-    assert progress.agreement_of(one, other) == pytest.approx((figures["share"], figures["alpha"]))
-    assert progress.agreement_of(one[:1] * 0, one[:1] * 0) == (1.0, None)
     with service(tmp_path / "log.sqlite") as made:
         for i, (a, b) in enumerate([(0, 0), (1, 2), (3, 3)]):
             made.label("Ann", IDS[i], a).result()

@@ -27,6 +27,7 @@ from everylabel.labelling.sources.reliability import accuracy as accuracy_of
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
+    Agreement,
     Answer,
     absent_in_reply,
     bulk_of,
@@ -234,19 +235,13 @@ def pairs(state: State) -> list[dict[str, Any]]:
     found = []
     for one, other in combinations(said, 2):
         _, here, there = np.intersect1d(said[one][0], said[other][0], return_indices=True)
-        if len(here):
-            share, alpha = agreement_of(said[one][1][here], said[other][1][there])
-            found.append({"names": [one, other], "items": len(here), "share": share, "alpha": alpha})
+        agreement = Agreement()
+        for values in zip(said[one][1][here].tolist(), said[other][1][there].tolist(), strict=True):
+            agreement.add(values)
+        figures = agreement.figures()
+        if figures is not None:
+            found.append({"names": [one, other], **figures})
     return found
-
-
-def agreement_of(one: np.ndarray, other: np.ndarray) -> tuple[float, float | None]:
-    """Return the share of equal answers to the same items, and Krippendorff's alpha of the two (2004)."""
-    share = float(np.mean(one == other))
-    counts = np.unique(np.concatenate([one, other]), return_counts=True)[1]
-    n = int(counts.sum())
-    by_chance = 1.0 - float(np.sum(counts * (counts - 1.0))) / (n * (n - 1.0))
-    return share, None if by_chance == 0.0 else 1.0 - (1.0 - share) / by_chance
 
 
 def finished(state: State) -> dict[str, Any] | None:

@@ -105,14 +105,14 @@ def missing(asked: Asked) -> bool:
     return (needs == "class" and asked.class_ is None) or (needs == "item" and asked.item is None)
 
 
-def labelled_otherwise(look: Look, item: int, n: int = OTHERS) -> list[int]:
-    """Return the n most similar items that have another label."""
+def labelled_otherwise(look: Look, item: int) -> list[int]:
+    """Return the most similar items that have another label."""
     own = look.labels.get(item)
     others = np.array([i for i, label in look.labels.items() if label not in (own, NONE)], np.int64)
     if not len(others):
         return []
     likeness = cosines(look.features, others, item)
-    return [int(i) for i in others[np.argsort(-likeness, kind="stable")[:n]]]
+    return [int(i) for i in others[np.argsort(-likeness, kind="stable")[:OTHERS]]]
 
 
 def without_label(look: Look, *, guessed: bool) -> np.ndarray:

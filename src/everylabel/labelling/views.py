@@ -276,14 +276,20 @@ class Views:
 
         def copied() -> tuple[Look, np.ndarray | None, list[int], Learner]:
             state, learner, assessed = self.state, self.desk.learner, self.desk.assessment
-            logits = learner.pool.scan() if self._knows() else None
-            answers = {item: list(given) for item, given in state.answers.items()}
-            left_out = {} if assessed is None else assessed.left_out
-            known = learner.pool.features, None, dict(state.labels), answers, left_out, self._hidden()
-            look = Look(*known, multi_label=state.multi_label, final=frozenset(state.adjudicated()))
             agreed = {i: self.desk.consensus_on(i) for i in self.desk.consensus}
-            consensus = {i: found for i, found in agreed.items() if found is not None}
-            look = look._replace(consensus=consensus, is_assessed=assessed is not None)
+            look = Look(
+                learner.pool.features,
+                None,
+                dict(state.labels),
+                {item: list(given) for item, given in state.answers.items()},
+                {} if assessed is None else assessed.left_out,
+                self._hidden(),
+                state.multi_label,
+                final=frozenset(state.adjudicated()),
+                consensus={i: found for i, found in agreed.items() if found is not None},
+                is_assessed=assessed is not None,
+            )
+            logits = learner.pool.scan() if self._knows() else None
             return look, logits, list(state.book.present), learner
 
         look, logits, present, learner = self.desk.read(copied).result()
@@ -304,11 +310,16 @@ class Views:
         if not self.can_scan:
             return None, {}
 
-        def compared() -> Any:
+        def guessed(items: list[int]) -> tuple[np.ndarray, np.ndarray] | None:
+            """Return the guessed classes, and whether each is sure; None if they must not be shown."""
             if item in self._hidden() or not self._knows() or self.state.multi_label:
                 return None
-            probs = self.desk.learner.probabilities_of([item])[:, : len(self.state.book.present)]
-            return self.desk.learner.pool.features if probs.max() >= SURE else None
+            probs = self.desk.learner.probabilities_of(items)[:, : len(self.state.book.present)]
+            return probs.argmax(axis=1), probs.max(axis=1) >= SURE
+
+        def compared() -> Any:
+            own = guessed([item])
+            return None if own is None or not own[1][0] else self.desk.learner.pool.features
 
         features = self.desk.read(compared).result()
         if features is None:
@@ -316,17 +327,16 @@ class Views:
         near = near_copies(features, item)
 
         def same() -> tuple[int | None, dict[int, bool]]:
-            hidden, answers = self._hidden(), self.state.answers
-            free = [i for i in near if i not in hidden and i not in answers]
-            if not free or item in hidden or not self._knows() or self.state.multi_label:
+            hidden = {*self._hidden(), *self.state.answers}
+            free = [i for i in near if i not in hidden]
+            found = guessed([item, *free])
+            if found is None:
                 return None, {}
-            present = self.state.book.present
-            probs = self.desk.learner.probabilities_of([item, *free])[:, : len(present)]
-            guesses, sure = probs.argmax(axis=1), probs.max(axis=1) >= SURE
+            guesses, sure = found
             same = np.flatnonzero(guesses[1:] == guesses[0])[:MOST]
             if not sure[0] or not sure[1:][same].any():
                 return None, {}
-            return present[int(guesses[0])], {free[j]: bool(sure[j + 1]) for j in same}
+            return self.state.book.present[int(guesses[0])], {free[j]: bool(sure[j + 1]) for j in same}
 
         return self.desk.read(same).result()
 

@@ -29,7 +29,7 @@ from everylabel.models.labels import name_answers
 from everylabel.models.names import NameRows, are_of_use, name_rows, phrase
 from everylabel.models.scaling import Scaling, fit_pool_scaling, suited_precision
 from everylabel.selection import Pool
-from everylabel.selection.pool.features import Scaled
+from everylabel.selection.pool.features import Scaled, with_room
 
 SAMPLE = 5000  # items that the scale is fitted on, or five times the number of features if that is more
 GROWN = 1.5  # growth factor of the pool after which the scale is fitted again
@@ -94,7 +94,7 @@ class Rows:
     ) -> None:
         self.ids = ids if isinstance(ids, Numbered) else IdList(ids)
         self.features, self.ready, self.given = features, ready, given
-        self._buffer: np.ndarray | None = None
+        self._room: np.ndarray | None = None
         self._fitted: tuple[int, Scaling] | None = None
 
     def __contains__(self, name: object) -> bool:
@@ -107,13 +107,9 @@ class Rows:
 
     def add(self, ids: Sequence[str], features: np.ndarray) -> None:
         """Append the features of new ids."""
-        n, total = len(self.ids), len(self.ids) + len(ids)
-        if self._buffer is None or len(self._buffer) < total:
-            self._buffer = np.empty((total + total // 2, self.features.shape[1]), self.features.dtype)
-            self._buffer[:n] = self.features
-        self._buffer[n:total] = features
-        self.features = self._buffer[:total]
+        self._room = with_room(self._room, self.features, features)
         self.ids.extend(ids)
+        self.features = self._room[: len(self.ids)]
 
     def of(self, ids: Sequence[str]) -> np.ndarray:
         """Return the raw features of ids in their order; a view if their rows are adjacent."""
