@@ -63,6 +63,21 @@ def test_silent_database_blocks_nobody_for_ever(postgres: str, tmp_path: Path) -
         assert server.stop(signal.SIGTERM)[0] == 0
 
 
+def test_an_answer_whose_commit_broke_counts_once(postgres: str, tmp_path: Path) -> None:
+    with (
+        proxied(postgres) as (proxy, url),
+        label(tmp_path, "digits", "--store", url, "--project", "cut") as server,
+    ):
+        client, key = server.client, new_key()
+        item, before = first(client), client.get("/api/progress")["labelled"]
+        proxy.mode = "cut after commit"
+        with pytest.raises(EverylabelError, match=r"\(unknown\): it is not known whether this was saved"):
+            send(client, item, key)
+        assert client.get("/api/progress")["labelled"] == before + 1
+        assert send(client, item, key)["progress"]["labelled"] == before + 1
+        assert send(client, first(client), new_key())["progress"]["labelled"] == before + 2
+
+
 def test_a_stop_waits_for_an_answer_that_comes(postgres: str, tmp_path: Path) -> None:
     with label(tmp_path, "digits", "--store", postgres, "--project", "quiet") as server:
         for _ in range(3):

@@ -380,6 +380,10 @@ class StoreError(EverylabelError):
     """The log could not be read or written; everything acknowledged before is safe."""
 
 
+class NotKnown(StoreError):
+    """It is not known whether an event was saved; sent again with the same key, it counts once."""
+
+
 class NoLog(StoreError):
     """There is no log: no file, or a database without our tables."""
 

@@ -38,9 +38,9 @@ from everylabel.log.database import (
     reason,
     shown_place,
 )
-from everylabel.log.events import GARBLED, Damaged, Event, NoLog, StoreError, from_row, to_row
+from everylabel.log.events import GARBLED, Damaged, Event, NoLog, NotKnown, StoreError, from_row, to_row
 
-__all__ = ["Damaged", "NoLog", "Store", "StoreError"]
+__all__ = ["Damaged", "NoLog", "NotKnown", "Store", "StoreError"]
 TRIAL = "everylabel tries whether it can write"  # the project of trial events
 EXPORT = "Export the labels before the server is stopped: it still has all of them"
 # words of SQLite for a damaged file, and of both databases for a missing table
@@ -246,7 +246,7 @@ class Store:
             self._head = None
             self._release()  # the lock ended with its session and is taken again before the next write
             if complete:
-                return StoreError(
+                return NotKnown(
                     f"it is not known whether this was saved: the connection to {self.shown} broke "
                     f"({reason(error)}); send it again with the same key, which counts once"
                 )

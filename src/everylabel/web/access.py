@@ -32,7 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.state.types import Refused
-from everylabel.log.store import StoreError
+from everylabel.log.store import NotKnown, StoreError
 
 COOKIE = "everylabel"
 FLAGS = "Path=/; HttpOnly; SameSite=Strict"
@@ -342,7 +342,7 @@ def answer_errors(app: FastAPI) -> None:
         return error_reply(error.status, error.code, error)
 
     async def not_saved(_: Request, error: Exception) -> JSONResponse:
-        return error_reply(507, "not_saved", error)
+        return error_reply(507, "unknown" if isinstance(error, NotKnown) else "not_saved", error)
 
     async def wrong(_: Request, error: Exception) -> JSONResponse:
         return error_reply(422, "bad_request", error)
