@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from everylabel.data.display import Display, Pictures, Rows, Texts
-from everylabel.projects.project import Project
+from everylabel.data.items import Options
+from everylabel.projects.project import Project, Remembered
 
 TEXTS = ("my card is lost", "send money", "=hello", "again")
 
@@ -29,6 +30,6 @@ def project(
         display=shown[kind],
         digests=["x"] * n,
         own_ids=ids,
-        name="p",
         folder=Path("p"),
+        about=Remembered("p", "p", Options()),
     )

@@ -14,7 +14,7 @@ from everylabel.data.classes import no_labels
 from everylabel.data.digests import UNREADABLE
 from everylabel.data.items import Numbered, Options
 from everylabel.labelling.state.types import Refused
-from everylabel.projects.project import Project
+from everylabel.projects.project import Project, Remembered
 from everylabel.scale import filesystem, project, sources
 from everylabel.scale.manifest import Manifest, open_or_create
 from everylabel.scale.project import BLOCK, BLOCKS, SourceColumn, SourceImages
@@ -179,7 +179,8 @@ def test_image_outside_the_folder_is_not_shown_and_the_others_are(tmp_path: Path
     content = images[0].read_bytes()
     shown_ones = [*images, None, content, tmp_path / "in" / "gone.png"]
     made = SourceImages(shown_ones, Numbered(6), folder=tmp_path / "in")
-    how: dict[str, Any] = {"name": "big", "folder": tmp_path, "features": np.zeros((6, 2))}
+    how: dict[str, Any] = {"folder": tmp_path, "features": np.zeros((6, 2))}
+    how["about"] = Remembered("big", "big", Options())
     made_of = Project(made.images, "image", Numbered(6), no_labels(6), display=made, **how)
     shown = Shown(made_of, allowed=allowed_images(made_of, [tmp_path / "more"]))
     for name in made_of.ids:

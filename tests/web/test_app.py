@@ -18,11 +18,11 @@ from schemathesis.checks import positive_data_acceptance
 from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import no_labels
 from everylabel.data.display import Texts
-from everylabel.data.items import Items
+from everylabel.data.items import Items, Options
 from everylabel.formats.records import QueueTarget
 from everylabel.labelling.state.state import LabelSet
 from everylabel.log.store import Store
-from everylabel.projects.project import Project
+from everylabel.projects.project import Project, Remembered
 from everylabel.web.access import Tokens
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.downloads import Downloads, File
@@ -80,7 +80,8 @@ class Files(Downloads):
 def server(path: Path, token: str | None = None, **settings: Any) -> Iterator[str]:
     """Yield the address of a real server."""
     with service(path, **settings) as made:
-        own = {"name": "digits", "features": FEATURES, "folder": path.parent}
+        about = Remembered("digits", "digits", Options())
+        own = {"about": about, "features": FEATURES, "folder": path.parent}
         project = Project(**vars(ITEMS) | own)
         shown, log = Shown(project), made.desk.log
         assert isinstance(log, Store)

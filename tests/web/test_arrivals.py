@@ -94,8 +94,7 @@ def served(path: Path, accept: bool = False, test: str | None = None, **options:
         stack.callback(desk.close)
         shown = Shown(project.without_features(), allowed=allowed_images(project))
         service = Service(desk, shown.item)
-        assert project.about is not None
-        watched = Watched(project.source, project.about.options)
+        watched = Watched(project.source, project.options)
         yield Served(service, Arrivals(desk, store, shown, print, test, watched), shown)
 
 

@@ -7,7 +7,7 @@ from PIL import Image
 
 from everylabel.data.items import Options
 from everylabel.data.readers.folder import read_folder
-from everylabel.projects.project import Project
+from everylabel.projects.project import Project, Remembered
 from everylabel.web.item_view import Shown
 from tests.web.test_app import client
 
@@ -18,7 +18,8 @@ def folder(place: Path, colour: str) -> Shown:
     place.mkdir(exist_ok=True)
     Image.new("RGB", (8, 8), colour).save(place / "a.bmp")  # of one size, whatever it shows
     items = read_folder(place, Options())
-    return Shown(Project(**vars(items) | {"features": None, "name": place.name, "folder": place}))
+    about = Remembered(str(place), place.name, Options())
+    return Shown(Project(**vars(items) | {"features": None, "about": about, "folder": place}))
 
 
 def test_pictures_of_the_same_name_and_size_have_addresses_of_their_own(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def read_labels(
             f"labels file {str(file)!r} does not exist; expected a table, or Label Studio's JSON"
         )
     matcher, suffix = Matcher(project), file.suffix.lower()
-    separator = None if project.about is None else project.about.options.label_separator
+    separator = project.options.label_separator
     named = NamedColumns(id_column, label_column, person_column, text_column)
     if suffix == ".json":
         entries = read_json(file, encoding)

@@ -171,12 +171,11 @@ def label_columns(
 ) -> Columns:
     """Return the columns of a table of labels: as given, as in the project's source, or by common names."""
     check_columns(path, list(names), [name for name in given if name is not None])
-    options = None if project.about is None else project.about.options
-    own_text = () if options is None else (options.text_column or options.image_column or "",)
+    own_text = project.options.text_column or project.options.image_column or ""
     own_id = () if project.id_column is None else (project.id_column,)
     label = given.label or _first(LABELS, names)
     taken = (label, given.id)
-    usual = dict.fromkeys((*own_text, *TEXTS))
+    usual = dict.fromkeys((own_text, *TEXTS))
     texts = (given.text,) if given.text else tuple(name for name in usual if name in names)
     ids = given.id or _first([name for name in (*own_id, *IDS) if name not in taken], names)
     row = ROW if ROW in names and ROW not in taken else None

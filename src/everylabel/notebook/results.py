@@ -226,7 +226,7 @@ def _blank(items: Any, project: Project) -> int | None:
     frame = frame_of(items)
     if frame is None:
         return len(items) if _all_empty(items) else None
-    own = Options() if project.about is None else project.about.options
+    own = project.options
     named = own.text_column or own.image_column
     looked_at = [named] if named in frame.names else frame.names
     return frame.rows if all(_all_empty(frame.column(name)) for name in looked_at if name) else None
@@ -238,7 +238,7 @@ def _all_empty(values: Any) -> bool:
 
 def _read(items: Any, project: Project) -> Items:
     """Return new items, read with the options of the project."""
-    own = Options() if project.about is None else project.about.options
+    own = project.options
     usual = Options(own.text_column, own.image_column, id_column=NO_IDS)
     if isinstance(items, str | os.PathLike):
         path = Path(items)

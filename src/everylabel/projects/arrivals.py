@@ -126,7 +126,6 @@ class Watched:
     def __init__(self, source: str, options: Options) -> None:
         self.path, self.options = _watchable(source), options
         self._seen: object = None  # size and time of the table, or digests of the images, at the last look
-        self._sizes: dict[Path, tuple[int, int]] = {}  # sizes of images that have not joined yet
 
     def look(self) -> Look | None:
         """Return the source; None if it has not changed since the last look."""
@@ -147,18 +146,10 @@ class Watched:
         self._seen = None
 
     def whole(self, items: Items, places: Sequence[int]) -> list[int]:
-        """Return the positions of complete items: an image's size is unchanged and the image opens."""
+        """Return the positions of complete items: an image that is still being written cannot be opened."""
         if items.kind != "image":
             return list(places)
-        before, self._sizes = self._sizes, {}
-        ready = []
-        for i in places:
-            path = items.items[i]
-            size = _size(path) if isinstance(path, Path) else None
-            if size is not None:
-                self._sizes[path] = size
-                if before.get(path) == size and open_image(path) is not None:
-                    ready.append(i)
+        ready = [i for i in places if open_image(items.items[i]) is not None]
         if len(ready) < len(places):
             self.again()
         return ready

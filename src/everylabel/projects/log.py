@@ -124,8 +124,7 @@ def open_log(
         if text is not None:
             note(text)
         project = replace(project, ids=change.keys)
-        column = None if project.about is None else project.about.options.label_column
-        multi = project.about is not None and project.about.options.label_separator is not None
+        multi = project.options.label_separator is not None
         state, imported = bring_up_to_date(
             log,
             project.ids_here,
@@ -136,7 +135,7 @@ def open_log(
             proposed=options.proposed,
             suggestion_columns=options.suggestion_columns,
             review=options.review,
-            label_column=column,
+            label_column=project.options.label_column,
             project=project.id,
             descriptions=options.classes.descriptions,
             class_keys=options.classes.keys,
@@ -159,11 +158,10 @@ def open_log(
 
 def _features_may_differ(project: Project) -> bool:
     """Return whether features are expected to differ: another model or column, or the fit was removed."""
-    before, now, place = remembered(project.folder), project.about, project.embedded_in
-    if before is not None and now is not None:
-        for name in ("model", "text_column", "image_column"):
-            if getattr(before.options, name) != getattr(now.options, name):
-                return True
+    before, now, place = remembered(project.folder), project.options, project.embedded_in
+    named = ("model", "text_column", "image_column")
+    if before is not None and any(getattr(before.options, name) != getattr(now, name) for name in named):
+        return True
     return place is not None and (place / EMBEDDER).exists() and not (project.folder / EMBEDDER).exists()
 
 
@@ -501,8 +499,7 @@ def class_names_of(project: Project) -> ClassNames:
     if project.coming is not None:
         encoder = project.coming.encoder()
     else:
-        model = None if project.about is None else project.about.options.model
-        width = project.features.shape[1]
+        model, width = project.options.model, project.features.shape[1]
         encoder = word_encoder(project.kind, project.embedded_in, model, width, project.trust_code)
     return ClassNames(encoder, project.folder / NAMES)
 

@@ -204,7 +204,7 @@ def _content_of(project: Project) -> Callable[[Sequence[str]], Sequence[Any]]:
 
 def why_frozen(project: Project) -> str:
     """Return a sentence on why a project's encoder cannot be fine-tuned; "" if it can."""
-    if project.about is not None and project.about.options.label_separator is not None:
+    if project.options.label_separator is not None:
         return "Fine-tuning is for one class per item; the model learns on the features as they are."
     if isinstance(project.ids, Numbered):
         return "For a folder of shards, fine-tune on a sample, and embed all items by the exported encoder."

@@ -165,8 +165,7 @@ class LabelOptions:
         """Return the columns shown beside an item, as named now or last time; None: all."""
         if self.fields is not None and not isinstance(self.fields, str):
             return self.fields
-        named = None if project.about is None else project.about.options.fields
-        return None if named == ALL else column_list(named)
+        return None if project.options.fields == ALL else column_list(project.options.fields)
 
     def opening(self) -> dict[str, Any]:
         """Return the arguments of `open_project`; nothing is saved before everything is checked."""

@@ -158,8 +158,8 @@ def _read(project: Project, path: Path, options: Options) -> Items:
         raise EverylabelError(
             f"{str(path)!r} is not there; expected new items: a table, a folder or features"
         )
-    if project.about is not None and path.suffix.lower() in TABLES and path.is_file():
-        own, there = project.about.options, column_names(path, options.encoding)
+    if path.suffix.lower() in TABLES and path.is_file():
+        own, there = project.options, column_names(path, options.encoding)
         usual = Options(own.text_column, own.image_column, id_column=own.id_column)
         there.append(NO_IDS)
         unknown = {

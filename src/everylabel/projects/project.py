@@ -94,11 +94,9 @@ def remembered(folder: Path) -> Remembered | None:
 class Project(Items):
     """Items to label with their features, and the data of the project's folder.
 
-    name : shown on the page
     features : (n, d), may be memory-mapped
     folder : contains its store and features
-    id : distinguishes it from others of the same name; "" for a dataset, which is the same everywhere
-    about : data that `keep` saves for the next start
+    about : its source, name, id and options, which `keep` saves for the next start
     embedded_in : folder of the features if they were embedded, else None
     coming : embeds the items that have no features yet; None if all have
     here : position of the item of each row of features; None: all items in order
@@ -106,17 +104,34 @@ class Project(Items):
     generation : the fine-tuned encoder that made the features, if any
     """
 
-    name: str
     features: np.ndarray
     folder: Path
-    source: str = ""
-    id: str = ""
-    about: Remembered | None = None
+    about: Remembered
     embedded_in: Path | None = None
     coming: Growing | None = None
     here: Sequence[int] | None = None
     trust_code: bool = False
     generation: Generation | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the log, shown on the page."""
+        return self.about.name
+
+    @property
+    def source(self) -> str:
+        """The source: a full path, or a dataset's name."""
+        return self.about.source
+
+    @property
+    def id(self) -> str:
+        """The id that distinguishes it from others of the same name."""
+        return self.about.id
+
+    @property
+    def options(self) -> Options:
+        """The options with which the source was read."""
+        return self.about.options
 
     @property
     def ids_here(self) -> Sequence[str]:
@@ -147,8 +162,7 @@ class Project(Items):
         """Save source and options for the next start, and let the new features replace older ones."""
         if self.embedded_in is not None:
             replace_features(self.folder, self.embedded_in)
-        if self.about is not None:
-            remember(self.folder, self.about)
+        remember(self.folder, self.about)
 
     def blind(self) -> "Project":
         """Return the project with its labels as the truth of a simulated person, and no labels."""
@@ -393,13 +407,13 @@ def _with_features(
 
     needed : positions that must be embedded, besides a sample; None: all
     """
-    known = {"name": about.name, "source": about.source, "id": about.id, "trust_code": trust_code}
+    known = {"folder": folder, "about": about, "trust_code": trust_code}
     coming = None
     if items.features is None and needed is not None and not is_begun(folder):
         coming = growing(items, about.options, folder, trust_code)
     if coming is not None and needed is not None:
         here, rows = coming.begin(needed, progress)
-        own = {"features": rows, "here": here, "coming": coming, "folder": folder, "about": about}
+        own = {"features": rows, "here": here, "coming": coming}
         return Project(**vars(items) | own | known)
     features = items.features
     notes: tuple[str, ...] = ()
@@ -411,7 +425,7 @@ def _with_features(
             items = items.without(broken)
     else:
         notes = outliers(items, features)
-    own = {"features": features, "notes": notes, "folder": folder, "embedded_in": place, "about": about}
+    own = {"features": features, "notes": notes, "embedded_in": place}
     return Project(**vars(items) | own | known)
 
 

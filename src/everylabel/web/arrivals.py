@@ -60,7 +60,7 @@ class Arrivals:
         project, self._lock = shown.project, threading.Lock()
         self._known = (log.items() or Known((), ())).renewed(project)
         self._embedder: Embedder | None = None  # loaded when first needed
-        self._pieces = Pieces(project.folder, project.kind, project.about and project.about.options.model)
+        self._pieces = Pieces(project.folder, project.kind, project.options.model)
         self._coming = project.coming
         places = () if project.coming is None else project.coming.waiting
         self._waiting = deque(project.ids[i] for i in places)  # ids of items to embed
@@ -157,8 +157,7 @@ class Arrivals:
                 raise Refused(409, "id_taken", f"id {wrong.id!r:.80} was sent with two texts; expected one")
             if not fresh:
                 return 0
-            column = None if project.about is None else project.about.options.text_column
-            items = sent_items(list(fresh.values()), project, column)
+            items = sent_items(list(fresh.values()), project, project.options.text_column)
             _, rows = self._embed(items, range(len(items)))
             self.shown.become(project.with_items(project.followed_by(items)))
             try:

@@ -41,9 +41,9 @@ def allowed_images(project: Project, others: Sequence[Path] = ()) -> list[Path]:
     home = display.home()
     if home is not None:
         return _resolved([home, *others])
-    if not isinstance(display, Pictures) or project.about is None:
+    if not isinstance(display, Pictures):
         return []
-    own, show = Path(project.about.source), project.about.options.show
+    own, show = Path(project.source), project.options.show
     allowed = _resolved(
         [own if own.is_dir() else own.parent, *([Path(show).parent] if show else []), *others]
     )
@@ -189,7 +189,7 @@ def _folders_are_classes(project: Project) -> bool:
     """Return whether an image's folder would give away its class."""
     if project.kind != "image" or isinstance(project.ids, Numbered):
         return False
-    asked = project.about is not None and project.about.options.label_column == "folder"
+    asked = project.options.label_column == "folder"
     folders = {str(name).rpartition("/")[0].rpartition("/")[2] for name in project.ids} - {""}
     return asked or (bool(folders) and folders <= set(project.classes))
 

@@ -216,7 +216,7 @@ def opened_project(
     names, mean_path = class_names_of(project), project.folder / "model.mean.npz"
     opening = open_log(project, options, note, names)
     with opening as (store, project, state):
-        if project.about is not None and options.store is None:
+        if options.store is None:
             project = replace(project, about=project.about._replace(log=log_mark(store)))
         project.keep()  # nothing was refused: store these options
         if len(state.classes) < 2:
@@ -228,9 +228,7 @@ def opened_project(
         shown = Shown(project, columns, allowed, state.hidden_columns)
         network.content = shown.content
         service = Service(desk, shown.item)
-        watched = None
-        if options.watch and project.about is not None:
-            watched = Watched(project.source, project.about.options)
+        watched = Watched(project.source, project.options) if options.watch else None
         arrivals = Arrivals(desk, store, shown, note, options.test, watched, progress)
         service.views.arriving, service.views.network = arrivals.state, network.state
         network.is_growing = lambda: arrivals.state.coming > 0
