@@ -14,6 +14,7 @@ import schemathesis
 import uvicorn
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import positive_data_acceptance
+from starlette.responses import Response
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import no_labels
@@ -25,7 +26,7 @@ from everylabel.log.store import Store
 from everylabel.projects.project import Project, Remembered
 from everylabel.web.access import Tokens
 from everylabel.web.arrivals import Arrivals
-from everylabel.web.downloads import Downloads, File
+from everylabel.web.downloads import Downloads, file_reply
 from everylabel.web.item_view import Shown
 from everylabel.web.server import PAGE, make_app
 from tests.labelling.desks import FEATURES, IDS, N, service, truth
@@ -65,12 +66,12 @@ class Files(Downloads):
 
     def export(
         self, snapshot: LabelSet, what: str, form: str, columns: Sequence[str] | None, of: QueueTarget
-    ) -> File:
+    ) -> Response:
         lines = (f"{i},{label}\n".encode() for i, label in snapshot.labels.items())
-        return File(lines, "text/csv", "labels.csv")
+        return file_reply(lines, "text/csv", "labels.csv")
 
-    def model(self, snapshot: LabelSet, form: str) -> File:
-        return File((name.encode() for name in snapshot.classes), "text/plain", "model.txt")
+    def model(self, snapshot: LabelSet, form: str) -> Response:
+        return file_reply((name.encode() for name in snapshot.classes), "text/plain", "model.txt")
 
     def layout(self) -> tuple[np.ndarray, str]:
         return FEATURES[:, :2], "pca"

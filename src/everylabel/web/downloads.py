@@ -13,8 +13,8 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -41,15 +41,6 @@ CHUNK = 16_384  # rows converted to single precision at a time
 TAIL = 0.002  # share of outliers on each side, which are drawn on the edge
 
 
-class File(NamedTuple):
-    """A file in pieces, with media type and name; folder : where a large one is stored temporarily."""
-
-    pieces: Iterator[bytes]
-    media: str
-    name: str
-    folder: str | None = None
-
-
 class Downloads:
     """The files and the map of one project."""
 
@@ -60,17 +51,17 @@ class Downloads:
 
     def export(
         self, label_set: LabelSet, what: str, form: str, columns: Sequence[str] | None, of: QueueTarget
-    ) -> File:
+    ) -> Response:
         """Return a file of labels, answers, predictions or a queue, in the order of the source."""
         project, label_set = self._in_order(label_set)
         made = table_export(project, self._prepared(label_set), label_set, what, form, columns, of)
-        return self._file(made, what)
+        return self._reply(made, what)
 
-    def model(self, label_set: LabelSet, form: str) -> File:
+    def model(self, label_set: LabelSet, form: str) -> Response:
         """Return the model as a file in the given format."""
         _, label_set = self._in_order(label_set)
         made = model_export(self._prepared(label_set), label_set, form, self.desk.generation)
-        return self._file(made, "model")
+        return self._reply(made, "model")
 
     def layout(self) -> tuple[np.ndarray, str]:
         """Return the map (n, 2) and its method; recomputed when the pool has grown by the factor GROWN."""
@@ -93,16 +84,16 @@ class Downloads:
         """Return a function that scales the items' features as `everylabel export` does."""
         return lambda: prepare(self.desk.rows.of(label_set.ids))
 
-    def _file(self, export: Export, what: str) -> File:
+    def _reply(self, export: Export, what: str) -> Response:
         project, form = self.shown.project, export.form
-        return File(export.pieces, form.media, f"{project.name}-{what}{form.ending}", str(project.folder))
+        return file_reply(export.pieces, form.media, f"{project.name}-{what}{form.ending}", project.folder)
 
 
-def file_reply(made: File) -> Response:
-    """Return a file as a reply; it is complete before its first byte is sent."""
-    file = SpooledTemporaryFile(IN_MEMORY, dir=made.folder)  # noqa: SIM115 closed once it is sent
+def file_reply(pieces: Iterator[bytes], media: str, name: str, folder: Path | None = None) -> Response:
+    """Return a file as a reply; a large one is stored in the folder before its first byte is sent."""
+    file = SpooledTemporaryFile(IN_MEMORY, dir=folder)  # noqa: SIM115 closed once it is sent
     try:
-        for piece in made.pieces:
+        for piece in pieces:
             file.write(piece)
         file.flush()
     except Exception as error:
@@ -115,12 +106,12 @@ def file_reply(made: File) -> Response:
         raise Refused(507, "no_room", f"{message}: {advice}") from error
     headers = {
         "content-length": str(file.tell()),
-        "content-disposition": f"attachment; filename*=UTF-8''{quote(made.name)}",
+        "content-disposition": f"attachment; filename*=UTF-8''{quote(name)}",
     }
     file.seek(0)
     blocks = iter(lambda: file.read(BLOCK), b"")
     close = BackgroundTask(file.close)  # also if the client has gone
-    return StreamingResponse(blocks, headers=headers, media_type=made.media, background=close)
+    return StreamingResponse(blocks, headers=headers, media_type=media, background=close)
 
 
 def layout(

@@ -32,7 +32,7 @@ from everylabel.labelling.queues import (
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused, absent_in_reply, in_reply
 from everylabel.labelling.views import Views
-from everylabel.web.downloads import Downloads, File, file_reply
+from everylabel.web.downloads import Downloads
 from everylabel.web.item_view import Shown
 from everylabel.web.routes.answers import Anybody, Id, Person, ShownBody
 
@@ -274,11 +274,11 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
     router = APIRouter(prefix="/api")
     turns = Semaphore(FILES_AT_ONCE)
 
-    async def sent(make: Callable[[LabelSet], File]) -> Response:
+    async def sent(make: Callable[[LabelSet], Response]) -> Response:
         """Return a file that is made of the present labels, once it is its turn."""
         async with turns:
             label_set = await wrap_future(views.label_set())
-            return await to_thread(lambda: file_reply(make(label_set)))
+            return await to_thread(make, label_set)
 
     @router.get("/image/{item:path}", response_class=Response)
     async def image(item: str, content: Annotated[str, Query(max_length=64)] = "") -> Response:
