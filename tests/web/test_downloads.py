@@ -69,7 +69,7 @@ def server(at_once: int, made: Made) -> Iterator[str]:
     answer_errors(app)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routes, "FILES_AT_ONCE", at_once)
-        app.include_router(routes.downloads(made, None, made))  # type: ignore[arg-type]
+        app.include_router(routes.reading(made, None, made, {}))  # type: ignore[arg-type]
     with served(server_config(app)) as port:
         try:
             yield f"http://127.0.0.1:{port}"

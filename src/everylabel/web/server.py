@@ -51,8 +51,8 @@ from everylabel.web.item_view import (
     read_guidelines,
     rendered,
 )
-from everylabel.web.routes.answers import answers, classes, finishing, people, sending
-from everylabel.web.routes.reading import downloads, queues, reading
+from everylabel.web.routes.answers import changing
+from everylabel.web.routes.reading import reading
 
 Say = Callable[[str], Any]
 DESCRIPTION = "The HTTP API and the page, over a service; its description is at /openapi.json."
@@ -148,15 +148,8 @@ def make_app(
     answer_errors(app)
     about = {"project": project.name, "project_id": project.id or project.name, "kind": project.kind}
     about["guidelines"] = guidelines
-    app.include_router(answers(service))
-    if arrivals is not None:
-        app.include_router(sending(arrivals))
-    app.include_router(classes(service))
-    app.include_router(people(service.views.presence, asks=tokens is not None))
-    app.include_router(finishing(service.views))
-    app.include_router(queues(service.views, shown))
-    app.include_router(reading(service.views, shown, about))
-    app.include_router(downloads(service.views, shown, files))
+    app.include_router(changing(service, arrivals, asks=tokens is not None))
+    app.include_router(reading(service.views, shown, files, about))
     app.mount("/static", StaticFiles(directory=PAGE), name="static")
 
     @app.get("/", include_in_schema=False)

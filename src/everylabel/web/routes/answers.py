@@ -23,7 +23,7 @@ from everylabel.data.items import LONGEST_ID, Sent
 from everylabel.labelling.auto_label import Finishing
 from everylabel.labelling.service import Said, Service, label_many, suggest
 from everylabel.labelling.state.types import most_probable
-from everylabel.labelling.views import Presence, Tab, Views
+from everylabel.labelling.views import Tab
 from everylabel.projects.log import IMPORTER
 from everylabel.projects.options import LONGEST_PERSON, MOST_CHECKS
 from everylabel.web.arrivals import Arrivals
@@ -276,9 +276,14 @@ class SettingsBody(PersonBody):
     network: Literal["auto", "on", "frozen"] | None = None
 
 
-def answers(service: Service) -> APIRouter:
-    """Return the endpoints for answers; most return the person's next item."""
-    router = APIRouter(prefix="/api")
+def changing(service: Service, arrivals: Arrivals | None, asks: bool) -> APIRouter:
+    """Return the endpoints that change a project; answers return the person's next item.
+
+    arrivals : accepts texts that other programs send; None if another program owns the items
+    asks : everybody must enter a name
+    """
+    router, views = APIRouter(prefix="/api"), service.views
+    presence, final = views.presence, Finishing(views)
 
     @router.post("/next")
     async def next_item(body: NextBody) -> dict[str, Any]:
@@ -338,18 +343,6 @@ def answers(service: Service) -> APIRouter:
         said = [one.said for one in body.suggestions]
         return await wrap_future(suggest(service, body.person, body.source, said, body.add_classes))
 
-    return router
-
-
-def classes(service: Service) -> APIRouter:
-    """Return the endpoints for classes and settings."""
-    router = APIRouter(prefix="/api")
-
-    @router.get("/classes")
-    async def all_classes() -> dict[str, Any]:
-        """Return the classes."""
-        return await wrap_future(service.views.classes())
-
     @router.post("/classes")
     async def add_class(body: ClassBody) -> dict[str, Any]:
         """Add a class."""
@@ -381,11 +374,6 @@ def classes(service: Service) -> APIRouter:
         """Undo the last change of classes."""
         return await wrap_future(service.classes.undo(body.person, body.saved))
 
-    @router.get("/figures")
-    async def figures() -> dict[str, Any]:
-        """Return precision, recall and confusions of the classes, by random checks and by the test set."""
-        return await wrap_future(service.views.figures_by_class())
-
     @router.post("/wish")
     async def wish(body: WishBody) -> dict[str, Any]:
         """Check a class more often: draw checks among the items predicted as this class."""
@@ -397,26 +385,14 @@ def classes(service: Service) -> APIRouter:
         changes = body.model_dump(exclude={"person"}, exclude_none=True)
         return await wrap_future(service.change_settings(body.person, changes))
 
-    return router
+    if arrivals is not None:
 
-
-def sending(arrivals: Arrivals) -> APIRouter:
-    """Return the endpoint for items that other programs send."""
-    router = APIRouter(prefix="/api")
-
-    @router.post("/items")
-    async def send(body: SentBody) -> dict[str, Any]:
-        """Embed texts with the project's encoder and add them to the pool; an id counts once."""
-        sent = [Sent.of(one.text, one.id, one.fields) for one in body.items]
-        joined = await to_thread(arrivals.send, sent)
-        return {"ids": [one.id for one in sent], "joined": joined, "items": len(arrivals.desk.ids)}
-
-    return router
-
-
-def people(presence: Presence, asks: bool) -> APIRouter:
-    """Return the endpoints for presence; with `asks`, everybody must enter a name."""
-    router = APIRouter(prefix="/api")
+        @router.post("/items")
+        async def send(body: SentBody) -> dict[str, Any]:
+            """Embed texts with the project's encoder and add them to the pool; an id counts once."""
+            sent = [Sent.of(one.text, one.id, one.fields) for one in body.items]
+            joined = await to_thread(arrivals.send, sent)
+            return {"ids": [one.id for one in sent], "joined": joined, "items": len(service.desk.ids)}
 
     @router.post("/here")
     async def here(body: HereBody) -> dict[str, Any]:
@@ -429,35 +405,28 @@ def people(presence: Presence, asks: bool) -> APIRouter:
         """Record that a person has closed the page."""
         return await wrap_future(presence.leave(body.tab))
 
-    return router
-
-
-def finishing(views: Views) -> APIRouter:
-    """Return the endpoints for finishing the project with the model's labels."""
-    router = APIRouter(prefix="/api/finish")
-
-    @router.get("")
+    @router.get("/finish")
     async def preview(
         rate: Rate = 0.05, confidence: Confidence = 0.95, class_: OneClass = None
     ) -> dict[str, Any]:
         """Return how many items the model would label, and how many confirmations that requires."""
-        return await wrap_future(await to_thread(Finishing(views).preview, rate, confidence, class_))
+        return await wrap_future(await to_thread(final.preview, rate, confidence, class_))
 
-    @router.post("/start")
+    @router.post("/finish/start")
     async def start(body: FinishBody) -> dict[str, Any]:
         """Start confirmations: people check items drawn at random from those that the model would label."""
         return await wrap_future(
-            await to_thread(Finishing(views).start, body.person, body.rate, body.confidence, body.class_)
+            await to_thread(final.start, body.person, body.rate, body.confidence, body.class_)
         )
 
-    @router.post("")
+    @router.post("/finish")
     async def finish(body: PersonBody) -> dict[str, Any]:
         """Label the largest set of items that the confirmations certify with the model's classes."""
-        return await wrap_future(Finishing(views).finish(body.person))
+        return await wrap_future(final.finish(body.person))
 
-    @router.post("/undo")
+    @router.post("/finish/undo")
     async def take_back(body: PersonBody) -> dict[str, Any]:
         """End the confirmations; if none are running, remove all labels given by the model."""
-        return await wrap_future(Finishing(views).take_back(body.person))
+        return await wrap_future(final.take_back(body.person))
 
     return router

@@ -54,11 +54,11 @@ def glance(views: Views, shown: Shown, item: str) -> dict[str, Any]:
     return {"name": item_shown["name"], "text": text, "image": item_shown["image"]}
 
 
-def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
+def reading(views: Views, shown: Shown, files: Downloads, about: dict[str, str]) -> APIRouter:
     """Return the endpoints that read a project."""
     router = APIRouter(prefix="/api")
-
     seen = partial(glance, views, shown)
+    turns = Semaphore(FILES_AT_ONCE)
 
     @router.get("/health")
     async def health() -> dict[str, bool]:
@@ -80,6 +80,16 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
     async def progress(person: Person = "me") -> dict[str, Any]:
         """Return the progress of the labelling, with the learning curve."""
         return await to_thread(views.progress, person)
+
+    @router.get("/classes")
+    async def classes() -> dict[str, Any]:
+        """Return the classes."""
+        return await wrap_future(views.classes())
+
+    @router.get("/figures")
+    async def figures() -> dict[str, Any]:
+        """Return precision, recall and confusions of the classes, by random checks and by the test set."""
+        return await wrap_future(views.figures_by_class())
 
     @router.get("/history")
     async def history(person: Anybody = "", limit: Limit = 50, before: int | None = None) -> dict[str, Any]:
@@ -139,27 +149,6 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         """
         return await to_thread(lambda: JSONResponse(views.predictions(after, offset, limit)))
 
-    return router
-
-
-def _search(ids: Sequence[str], shown: Shown, words: str, limit: int) -> list[int]:
-    wanted, named, found = words.casefold().split(), list[int](), list[int]()
-    for i, item in enumerate(ids):
-        name = shown.name(item)
-        if name == words.strip():
-            named.append(i)
-        elif len(found) < limit:
-            text = f"{name} {shown.text(item)}".casefold()
-            if all(word in text for word in wanted):
-                found.append(i)
-    return [*named, *found][:limit]
-
-
-def queues(views: Views, shown: Shown) -> APIRouter:
-    """Return the endpoints for a project's queues."""
-    router = APIRouter(prefix="/api/queues")
-    seen = partial(glance, views, shown)
-
     def asked(name: str, class_: str | None, item: str | None, low: float, high: float) -> Asked:
         value = int(class_) if class_ is not None and re.fullmatch("[0-9]{1,9}", class_) else class_
         known = None if value is None else views.state.book.number(value)
@@ -179,7 +168,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
             for other, label in alike
         ]
 
-    @router.get("")
+    @router.get("/queues")
     async def every(
         class_: Class = None, item: Item = None, low: Share = LOW, high: Share = HIGH
     ) -> dict[str, Any]:
@@ -191,7 +180,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
         wanted = {name: asked(name, class_, item, low, high) for name in QUEUES}
         return {"queues": await to_thread(_counts, views, wanted)}
 
-    @router.get("/copies")
+    @router.get("/queues/copies")
     async def copies(item: Id) -> dict[str, Any]:
         """Return near copies of an item with the same predicted class; `sure`: the model is confident."""
         guess, found = await to_thread(views.copies, views.position(item))
@@ -199,12 +188,12 @@ def queues(views: Views, shown: Shown) -> APIRouter:
         pairs = zip(items, found.values(), strict=True)
         return {"guess": guess, "items": [{**each, "sure": sure} for each, sure in pairs]}
 
-    @router.post("/shown")
+    @router.post("/queues/shown")
     async def several(body: ShownBody) -> dict[str, Any]:
         """Return several items as rows of a list, with their labels and predictions."""
         return {"items": await listed(body.items)}
 
-    @router.get("/{name}")
+    @router.get("/queues/{name}")
     async def one(
         name: str,
         class_: Class = None,
@@ -235,44 +224,6 @@ def queues(views: Views, shown: Shown) -> APIRouter:
             if not look.is_assessed:
                 reply |= {"count": None, "expected_errors": None}
         return reply
-
-    return router
-
-
-def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
-    look = views.look()
-    return [
-        {
-            "name": name,
-            "title": about.title,
-            "sentence": about.sentence,
-            "needs": about.needs,
-            "count": _count(look, wanted[name]),
-        }
-        for name, about in QUEUES.items()
-        if (views.can_scan or name not in OF_ALL) and (look.multi_label or name not in OF_SETS)
-    ]
-
-
-def _count(look: Look, asked: Asked) -> int | None:
-    unknown = missing(asked) or (asked.name == "suspect" and not look.is_assessed)
-    return None if unknown else len(queue(look, asked))
-
-
-def _ranked(look: Look, found: Found) -> dict[str, Any]:
-    """Return an item's score in the queue, and the class predicted for it without its own label."""
-    out = look.left_out.get(found.item)
-    score = None if found.score is None else round(found.score, 6)
-    guess = None if out is None else in_reply(out.guess)
-    absent = {} if out is None else {f"predicted_{name}": v for name, v in absent_in_reply(out.guess).items()}
-    # doubt: the name of predicted_label up to version 0.2
-    return {"score": score, "predicted_label": guess, "doubt": guess, **absent}
-
-
-def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
-    """Return the endpoints for a project's pictures, map and files."""
-    router = APIRouter(prefix="/api")
-    turns = Semaphore(FILES_AT_ONCE)
 
     async def sent(make: Callable[[LabelSet], Response]) -> Response:
         """Return a file that is made of the present labels, once it is its turn."""
@@ -329,3 +280,46 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
         return await sent(lambda label_set: files.model(label_set, format))
 
     return router
+
+
+def _search(ids: Sequence[str], shown: Shown, words: str, limit: int) -> list[int]:
+    wanted, named, found = words.casefold().split(), list[int](), list[int]()
+    for i, item in enumerate(ids):
+        name = shown.name(item)
+        if name == words.strip():
+            named.append(i)
+        elif len(found) < limit:
+            text = f"{name} {shown.text(item)}".casefold()
+            if all(word in text for word in wanted):
+                found.append(i)
+    return [*named, *found][:limit]
+
+
+def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
+    look = views.look()
+    return [
+        {
+            "name": name,
+            "title": about.title,
+            "sentence": about.sentence,
+            "needs": about.needs,
+            "count": _count(look, wanted[name]),
+        }
+        for name, about in QUEUES.items()
+        if (views.can_scan or name not in OF_ALL) and (look.multi_label or name not in OF_SETS)
+    ]
+
+
+def _count(look: Look, asked: Asked) -> int | None:
+    unknown = missing(asked) or (asked.name == "suspect" and not look.is_assessed)
+    return None if unknown else len(queue(look, asked))
+
+
+def _ranked(look: Look, found: Found) -> dict[str, Any]:
+    """Return an item's score in the queue, and the class predicted for it without its own label."""
+    out = look.left_out.get(found.item)
+    score = None if found.score is None else round(found.score, 6)
+    guess = None if out is None else in_reply(out.guess)
+    absent = {} if out is None else {f"predicted_{name}": v for name, v in absent_in_reply(out.guess).items()}
+    # doubt: the name of predicted_label up to version 0.2
+    return {"score": score, "predicted_label": guess, "doubt": guess, **absent}
