@@ -1,9 +1,7 @@
-"""Cells of a table, a data frame or a dataset as text, and columns that are read lazily."""
+"""Cells of a table, a data frame or a dataset as text."""
 
 import json
-from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -42,23 +40,3 @@ def label_of(value: Any) -> str:
     """Return a label as text; 1.0 becomes "1", since a column with gaps turns 1 into 1.0."""
     whole = isinstance(value, (float, np.floating)) and value.is_integer()
     return str(int(value)) if whole else text_of(value)
-
-
-class ReadColumn(Sequence[Any]):
-    """A lazily read column whose type is known before any value is read: int, float or str."""
-
-    type: type
-
-    @abstractmethod
-    def at(self, i: int) -> Any:
-        """Return the value of a row."""
-
-    @overload
-    def __getitem__(self, i: int) -> Any: ...
-
-    @overload
-    def __getitem__(self, i: slice) -> list[Any]: ...
-
-    def __getitem__(self, i: int | slice) -> Any:
-        some = range(len(self))[i]
-        return self.at(some) if isinstance(some, int) else [self.at(each) for each in some]

@@ -28,10 +28,7 @@ class IdList(Sequence[str]):
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
         self._ids = list(ids)
-        known = ids.position if isinstance(ids, IdList) else None
-        self.position: Mapping[str, int] = (
-            dict(known) if isinstance(known, dict) else {name: i for i, name in enumerate(self._ids)}
-        )
+        self.position: Mapping[str, int] = {name: i for i, name in enumerate(self._ids)}
 
     def extend(self, ids: Iterable[str]) -> None:
         """Append ids that are not in the list yet."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, listed, need
-from everylabel.data.cells import ReadColumn, is_missing, written
+from everylabel.data.cells import is_missing, written
 from everylabel.data.items import Items
 from everylabel.formats.known import TABLES
 
@@ -162,10 +162,8 @@ def item_columns(items: Items, chosen: Sequence[str] | None = None) -> ItemColum
 
 def _typed(values: Sequence[Any]) -> Cells:
     """Return a column of the source: numbers as int or float, all else as text."""
-    if isinstance(values, ReadColumn):
-        kinds = {values.type}
-    else:
-        kinds = {type(value) for value in values if not is_missing(value)}
+    known = getattr(values, "type", None)  # of a column that is read on demand
+    kinds = {known} if known else {type(value) for value in values if not is_missing(value)}
     if kinds and kinds <= {int, float}:
         kind = int if kinds == {int} else float
         return Cells(kind, lambda i: None if is_missing(values[i]) else kind(values[i]))

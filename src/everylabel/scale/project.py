@@ -6,7 +6,7 @@ features are at the actors of a Ray cluster, in memory if they fit, or in their 
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -18,7 +18,7 @@ import numpy as np
 from everylabel.core import files
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
-from everylabel.data.cells import ReadColumn, text_of
+from everylabel.data.cells import text_of
 from everylabel.data.classes import UNLABELLED
 from everylabel.data.digests import spread
 from everylabel.data.display import SHORT, Display, Pictures, Texts
@@ -160,8 +160,8 @@ def _opened(place: str, manifest: Manifest, options: Options) -> Source:
     return source.with_rows(manifest)
 
 
-class SourceColumn(ReadColumn):
-    """One column of a source, read on demand in blocks of rows, with values converted."""
+class SourceColumn(Sequence[Any]):
+    """One column of a source, read on demand in blocks of rows, with values converted to a known type."""
 
     def __init__(
         self, source: Source, name: str, kind: type, convert: Callable[[Any], Any] | None = None
@@ -172,7 +172,10 @@ class SourceColumn(ReadColumn):
     def __len__(self) -> int:
         return self._n
 
-    def at(self, i: int) -> Any:
+    def __getitem__(self, at: Any) -> Any:
+        i = range(self._n)[at]
+        if isinstance(i, range):
+            return [self[each] for each in i]
         value = self._block(i - i % BLOCK)[i % BLOCK]
         return value if self._convert is None else self._convert(value)
 

@@ -32,12 +32,8 @@ def unpacked(archive: Path) -> Path:
         return folder
     part = Path(tempfile.mkdtemp(dir=archive.parent, suffix=".part"))
     try:
-        if archive.suffix == ".zip":
-            with zipfile.ZipFile(archive) as file:
-                file.extractall(part)  # takes no path out of the folder
-        else:
-            with tarfile.open(archive) as tar:
-                tar.extractall(part, filter="data")
+        options = {} if archive.suffix == ".zip" else {"filter": "data"}  # nothing outside of the folder
+        shutil.unpack_archive(archive, part, **options)  # type: ignore[arg-type]
         part.replace(folder)
     except (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile) as error:
         raise EverylabelError(
