@@ -72,7 +72,6 @@ def suggest(
     from everylabel.integrations.language_model import (
         INSTRUCTIONS,
         Answers,
-        Limits,
         Prompt,
         run,
     )
@@ -123,7 +122,8 @@ def suggest(
             asking,
             texts,
             answers,
-            limits=Limits(max_requests, max_tokens),
+            max_requests=max_requests,
+            max_tokens=max_tokens,
             parallel=parallel,
             progress=progress,
         )

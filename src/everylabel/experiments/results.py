@@ -145,15 +145,8 @@ class Results:
         writer.writerow(Row._fields)
         writer.writerows(self.rows())
         whole = text.getvalue().encode()
-        try:
-            write_atomically(
-                path, lambda file: file.write(gzip.compress(whole) if path.suffix == ".gz" else whole)
-            )
-        except EverylabelError as error:
-            raise EverylabelError(
-                f"export file {str(path)!r}: {error}; name another one with --export (the measurements are "
-                f"safe in {str(self.path)!r})"
-            ) from error
+        packed = gzip.compress(whole) if path.suffix == ".gz" else whole
+        write_atomically(path, lambda file: file.write(packed))
 
     def close(self) -> None:
         self._connection.close()

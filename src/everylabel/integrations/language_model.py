@@ -69,16 +69,6 @@ class Prompt(NamedTuple):
         return sum(fixed + estimate(text[:LONGEST_TEXT]) for text in texts), answer * len(texts)
 
 
-class Limits(NamedTuple):
-    """When a run ends before all texts have an answer; None: never."""
-
-    requests: int | None = None
-    tokens: int | None = None
-
-
-UNLIMITED = Limits()
-
-
 @dataclass
 class RunReport:
     """The result of a run."""
@@ -157,11 +147,15 @@ def run(
     texts: Mapping[str, str],
     answers: Answers,
     *,
-    limits: Limits = UNLIMITED,
+    max_requests: int | None = None,
+    max_tokens: int | None = None,
     parallel: int = 4,
     progress: Callable[[int, int], Any] = lambda done, total: None,
 ) -> RunReport:
-    """Ask about all texts (id -> text) that have no answer yet, some at a time; every answer is kept."""
+    """Ask about all texts (id -> text) that have no answer yet, some at a time; every answer is kept.
+
+    max_requests, max_tokens : the run ends here, even if texts are left
+    """
     left = [item for item in texts if item not in answers.done]
     report, in_a_row, begun = RunReport(), 0, 0
     todo, done = SimpleQueue[str](), SimpleQueue[tuple[str, Answer | Exception]]()
@@ -174,16 +168,24 @@ def run(
             except Exception as error:
                 done.put((item, error))
 
+    def reached() -> str:
+        """Return the limit that is reached, as its option; "" if none is."""
+        if max_requests is not None and begun >= max_requests:
+            return f"--max-requests {max_requests}"
+        if max_tokens is not None and sum(report.tokens) >= max_tokens:
+            return f"--max-tokens {max_tokens}"
+        return ""
+
     for _ in range(min(parallel, len(left))):  # daemons: an interrupt does not wait for the server
         threading.Thread(target=work, daemon=True).start()
     try:
         while True:
             room = parallel if report.asked else 1  # the first one finds out which requests the server takes
-            report.stopped = _reached(limits, begun, report)
+            report.stopped = reached()
             while not report.stopped and begun < len(left) and begun - report.asked < room:
                 todo.put(left[begun])
                 begun += 1
-                report.stopped = _reached(limits, begun, report)
+                report.stopped = reached()
             if begun == report.asked:
                 break
             item, reply = done.get()
@@ -216,12 +218,3 @@ def _checked(reply: Answer | Exception, first: bool) -> Answer:
     if first:
         raise Unavailable(f"{reply}; expected an answer: check --endpoint and --model") from reply
     return Answer(None, None, (0, 0), f"refused: {reply}")
-
-
-def _reached(limits: Limits, begun: int, report: RunReport) -> str:
-    """Return the limit that is reached, as its option; "" if none is."""
-    if limits.requests is not None and begun >= limits.requests:
-        return f"--max-requests {limits.requests}"
-    if limits.tokens is not None and sum(report.tokens) >= limits.tokens:
-        return f"--max-tokens {limits.tokens}"
-    return ""
