@@ -92,21 +92,17 @@ def _items(task: Entry, matcher: Matcher, by_task: bool) -> list[str]:
     return matcher.find(ids, texts, str(values.get(ROW, "")))
 
 
-Predicted = tuple[str | None, Any, Any]  # the single choice, if any; score; version of the model
-
-
 def predictions_of(
     path: Path, tasks: list[Entry], matcher: Matcher
-) -> Iterator[tuple[list[str], str, list[Predicted]]]:
-    """Yield the items of each task, a name for it, and its predictions."""
+) -> Iterator[tuple[list[str], str, str | None, Any, Any]]:
+    """Yield the predictions of tasks: items, the task's name, single choice if any, score, model version."""
     _check_control(path, tasks, "predictions")
     by_task = not any(_items(task, matcher, False) for task in tasks)
     for number, task in enumerate(tasks, 1):
-        said = [
-            (_choice(one, None, Imported()), one.get("score"), one.get("model_version"))
-            for one in _entries(task, "predictions")
-        ]
-        yield _items(task, matcher, by_task), f"task {task.get('id', number)}", said
+        items, name = _items(task, matcher, by_task), f"task {task.get('id', number)}"
+        for one in _entries(task, "predictions"):
+            choice = _choice(one, None, Imported())
+            yield items, name, choice, one.get("score"), one.get("model_version")
 
 
 def _entries(task: Entry, name: str) -> list[Entry]:

@@ -44,6 +44,26 @@ class Found:
     unmatched: list[str] = field(default_factory=list)
     empty: int = 0
 
+    def add(
+        self,
+        items: Sequence[str],
+        name: str,
+        label: Any,
+        score: Any,
+        source: str,
+        where: str,
+        vector: dict[str, float] | None = None,
+    ) -> None:
+        """Add a suggestion for the items of a row; `name` and `where` are the row in notes and in errors."""
+        said = label_of(label).strip()
+        if not said:
+            self.empty += 1
+        elif not items:
+            self.unmatched.append(name)
+        else:
+            sure = _score(score, where)
+            self.proposed += [Proposed(item, said, source, sure, vector) for item in items]
+
     def __str__(self) -> str:
         sources = Counter(one.source for one in self.proposed)
         items = len({one.id for one in self.proposed})
@@ -146,31 +166,16 @@ def _of_rows(
         if soft and not is_missing(value):
             vector = _probabilities(value, where)
             value, sure = most_probable(vector)
-        said = label_of(value).strip()
-        if not said:
-            found.empty += 1
-            continue
         by = _source(row.get(source) if source else None, usual)
-        sure = _score(sure, where)
-        items, name = items_of(row, columns, matcher, number)
-        found.proposed += [Proposed(item, said, by, sure, vector) for item in items]
-        if not items:
-            found.unmatched.append(name)
+        found.add(*items_of(row, columns, matcher, number), value, sure, by, where, vector)
     return found
 
 
 def _of_tasks(file: Path, tasks: list[dict[str, Any]], matcher: Matcher) -> Found:
     """Return the predictions of Label Studio's tasks."""
     found = Found()
-    for items, name, predictions in predictions_of(file, tasks, matcher):
-        if not items:
-            found.unmatched.append(name)
-        for label, score, source in predictions if items else ():
-            if label is None:
-                found.empty += 1
-                continue
-            by, sure = _source(source, file.stem), _score(score, f"{file.name}, {name}")
-            found.proposed += [Proposed(item, label, by, sure) for item in items]
+    for items, name, label, score, source in predictions_of(file, tasks, matcher):
+        found.add(items, name, label, score, _source(source, file.stem), f"{file.name}, {name}")
     return found
 
 
@@ -191,13 +196,9 @@ def _of_columns(project: Project, options: LabelOptions) -> tuple[str, Found]:
     assert labels is not None
     found = Found()
     for i, item in enumerate(project.ids):
-        said = label_of(labels[i]).strip()
-        if not said:
-            found.empty += 1
-            continue
-        sure = _score(None if scores is None else scores[i], f"item {project.known_as(i)}")
+        name, score = project.known_as(i), None if scores is None else scores[i]
         by = _source(None if sources is None else sources[i], column)
-        found.proposed.append(Proposed(item, said, by, sure))
+        found.add([item], name, labels[i], score, by, f"item {name}")
     return f"column {column}", found
 
 

@@ -21,7 +21,7 @@ from everylabel.labelling.service import Service
 from everylabel.projects.features import Progress
 from everylabel.projects.labelled import check_labelled, joined_before
 from everylabel.projects.options import LabelOptions
-from everylabel.projects.project import ENDING, Project, open_project
+from everylabel.projects.project import ENDING, open_project
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.item_view import Shown
 from everylabel.web.server import opened_project
@@ -124,24 +124,6 @@ class Connected:
         self.learning.add_classes().add_done_callback(lambda _: self.renewal.ask())
 
 
-def _opened(tasks: Tasks, options: BackendOptions, progress: Progress | None = None, **how: Any) -> Project:
-    """Return the table of tasks as a project; only new tasks are embedded."""
-    configuration = tasks.configuration
-    return open_project(
-        tasks.path,
-        folder=tasks.path.parent,
-        id_column=ID,
-        classes=configuration.classes,
-        model=options.model,
-        trust_model_code=options.trust_model_code,
-        progress=progress,
-        check=check_labelled(options.store, accept=True, own_log=f"delete {str(tasks.path.parent)!r}"),
-        text_column="text" if tasks.column == "text" else None,
-        image_column="image" if tasks.column == "image" else None,
-        **how,
-    )
-
-
 @contextmanager
 def connect(
     api: Api, number: int, options: BackendOptions, note: Say, progress: Progress | None = None
@@ -154,13 +136,28 @@ def connect(
     there = tasks.take(api.tasks(number))
     if not tasks.names:
         raise EverylabelError(f"project {number} of Label Studio has no tasks; import some there first")
-    project = _opened(tasks, options, progress, keep=False, begin=joined_before(options.store))
+    project = open_project(
+        tasks.path,
+        folder=folder,
+        id_column=ID,
+        classes=configuration.classes,
+        model=options.model,
+        trust_model_code=options.trust_model_code,
+        progress=progress,
+        check=check_labelled(options.store, accept=True, own_log=f"delete {str(folder)!r}"),
+        text_column="text" if tasks.column == "text" else None,
+        image_column="image" if tasks.column == "image" else None,
+        keep=False,
+        begin=joined_before(options.store),
+    )
     for text in project.notes:
         note(text)
-    names, store = options.names_prior, options.store
-    several = configuration.multiple
     serving = LabelOptions(
-        store=store, names_prior=names, confirm_labels=True, watch=True, multi_label=several
+        store=options.store,
+        names_prior=options.names_prior,
+        confirm_labels=True,
+        watch=True,
+        multi_label=configuration.multiple,
     )
     opened: list[Connected] = []
 
