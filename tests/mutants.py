@@ -259,7 +259,7 @@ CORE = [
     Mutant("labelling/quality/assessment.py", "(weights @ surplus) / n", "(weights @ surplus)", "labelling/test_assessment.py"),
     Mutant("labelling/state/types.py", "- alike) / (m - 1)", "- alike) / m", "labelling/test_progress.py"),
     Mutant("labelling/state/types.py", "totals.values()) / (n - 1)", "totals.values()) / n", "labelling/test_progress.py"),
-    Mutant("labelling/state/reducer.py", "if _is_truth(state, answer)] or ranked", "if not _is_truth(state, answer)] or ranked", "labelling/test_state.py"),
+    Mutant("labelling/state/reducer.py", "strict=True) if truth] or ranked", "strict=True) if not truth] or ranked", "labelling/test_state.py"),
     Mutant("label_studio/predictions.py", "else 0.5 + sure / 2", "else 0.5 - sure / 2", "label_studio/test_learning.py"),
     Mutant("label_studio/learning.py", "annotation.updated < known.updated", "annotation.updated > known.updated", "label_studio/test_learning.py"),
     Mutant("label_studio/learning.py", "self._touched.get(number, 0) > mark", "self._touched.get(number, 0) < mark", "label_studio/test_reconcile.py::test_older_listing_undoes_nothing_newer"),

@@ -73,7 +73,10 @@ class ClassService:
             shade = None if colour == book.colours.get(number, "") else colour
             if clean != book.names[number]:
                 self._check_new(clean, sure, number)
-            self._check_key(number, key)
+            others = {book.keys.get(c): c for c in book.order if c != number}
+            if key and key in others:
+                other = book.names[others[key]]
+                raise Refused(409, "key_taken", f"the key {key!r} is that of {other!r}; choose another")
             change = events.ClassChanged(
                 number,
                 name=None if clean == book.names[number] else clean,
@@ -172,12 +175,6 @@ class ClassService:
             raise Refused(
                 409, "class_alike", f"there is a class {like!r} already; is {name!r} another? Then pass sure"
             )
-
-    def _check_key(self, number: int, key: str | None) -> None:
-        others = {self.state.book.keys.get(c): c for c in self.state.book.order if c != number}
-        if key and key in others:
-            name = self.state.classes[others[key]]
-            raise Refused(409, "key_taken", f"the key {key!r} is that of {name!r}; choose another")
 
 
 def _clean(name: str) -> str:

@@ -111,7 +111,6 @@ class Desk:
         self.select_ms: float | None = None
         self.assessment: Assessment | None = None  # the latest estimate of the model's accuracy
         self.learned = threading.Event()  # set when labels, names or items arrived since the last training
-        self.rounds = 0  # number of rounds so far; nothing changes between two replies of one round
         self.consensus: Mapping[
             int, ItemConsensus
         ] = {}  # on items with several answers, at the last training
@@ -367,7 +366,6 @@ class Desk:
 
     def _round(self, jobs: list[_Job]) -> None:
         """Run commands, learn, lease items, write, reply."""
-        self.rounds += 1
         finishes: list[tuple[_Job, Finish | None]] = []
         refused: list[tuple[_Job, EverylabelError]] = []
         try:
@@ -408,7 +406,6 @@ class Desk:
 
     def _answer(self, jobs: list[_Job]) -> None:
         """Reply to requests that only read."""
-        self.rounds += 1
         for job in jobs:
             try:
                 self._refresh()

@@ -135,7 +135,7 @@ def summary(
     names: Mapping[str, Any] | None = None,
     tested: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the figures beside the page that are the same for everybody, without the curve."""
+    """Return the figures beside the page that are the same for everybody, without classes and curve."""
     there, by_model = len(state.ids) - len(state.missing), state.labelled_by_model()
     return {
         "version": state.seq,
@@ -151,7 +151,6 @@ def summary(
         "skipped": sum(item not in state.answers for item in state.skipped),
         "update_ms": update_ms,
         "select_ms": select_ms,
-        "classes": classes(state),
         "settings": dict(state.settings),
         "accuracy": accuracy(state),
         "agreement": pooled(state.class_agreement) if state.multi_label else state.agreement.figures(),
@@ -413,7 +412,10 @@ def stop(state: State) -> dict[str, Any]:
         return {"suggest": False, "gain": None, "without_last": None, "sentence": ""}
     before = next((look for look in looks if look.labels <= last.labels - APART), None)
     suggest = last.labels >= STOP_AFTER and is_little(last) and before is not None and is_little(before)
-    sentence = _sentence(last, suggest)
+    points = 100.0 * max(last.gain or 0.0, 0.0)
+    sentence = f"The last {last.without} labels raised the expected accuracy by {points:.1f} points."
+    if suggest:
+        sentence += " More labels bring little: you may stop here."
     return {"suggest": suggest, "gain": last.gain, "without_last": last.without, "sentence": sentence}
 
 
@@ -423,10 +425,3 @@ def is_little(look: Assessed) -> bool:
         return False
     span = np.log(look.labels / (look.labels - look.without))
     return bool(look.gain * np.log1p(AHEAD / look.labels) / span < LITTLE)
-
-
-def _sentence(look: Assessed, suggest: bool) -> str:
-    assert look.gain is not None
-    points = 100.0 * max(look.gain, 0.0)
-    brought = f"The last {look.without} labels raised the expected accuracy by {points:.1f} points"
-    return f"{brought}. More labels bring little: you may stop here." if suggest else f"{brought}."

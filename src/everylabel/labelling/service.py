@@ -433,14 +433,16 @@ def suggest(
         for name in new:
             service.desk.emit(person, events.NewClass(name))
             numbers[name] = state.book.number(name)
-        all_said = {one.item: _suggestion(one, numbers) for one in said}
+        all_said = {
+            one.item: Suggestion(
+                numbers[one.value],
+                one.score,
+                {numbers[name]: p for name, p in one.probabilities.items() if p},
+            )
+            for one in said
+        }
         counts = {"suggestions": len({*before, *all_said})}
         counts["new"] = write_suggestions(service.desk, person, source, all_said)
         return lambda: counts | {"repeated": len(said) - len(all_said), "added_classes": new}
 
     return service.desk.submit(command)
-
-
-def _suggestion(one: Said, numbers: Mapping[int | str, int]) -> Suggestion:
-    probs = {numbers[name]: p for name, p in one.probabilities.items() if p}
-    return Suggestion(numbers[one.value], one.score, probs)

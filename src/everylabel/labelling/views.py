@@ -84,7 +84,6 @@ class Views:
         self.network: progress.NetworkState | None = None  # progress of fine-tuning the encoder
         self._counting = threading.Lock()
         self._guesses: tuple[int, np.ndarray, np.ndarray] = (-1, *2 * (np.zeros(0, int),))  # by version
-        self._shared: tuple[int, Reply] = (-1, {})  # round and the figures that are the same for everybody
 
     @property
     def state(self) -> State:
@@ -393,28 +392,24 @@ class Views:
         return {**self.reply(event.person, event.seq), "meanwhile": progress.listed_answers(said)}
 
     def figures(self, person: str, predicted: list[int] | None = None) -> Reply:
-        """Return the figures beside the page, without the curve; shared ones are computed once per round."""
-        if self._shared[0] != self.desk.rounds:
-            self._shared = self.desk.rounds, self._summary()
-        own: Reply = {"per_minute": progress.per_minute(self.state, person)}
-        if predicted is not None:
-            own["classes"] = progress.classes(self.state, predicted)
-        return {**self._shared[1], **own}
-
-    def _summary(self) -> Reply:
-        """Return the figures that are the same for everybody."""
-        desk = self.desk
+        """Return the figures beside the page, without the curve."""
+        desk, state, here = self.desk, self.state, self.presence.at_work()
         figures = progress.summary(
-            self.state,
+            state,
             update_ms=desk.update_ms,
             select_ms=desk.select_ms,
             names=self._names(),
             tested=None if desk.assessment is None else desk.assessment.test,
         )
-        here = self.presence.at_work()
-        people = [{**each, "here": each["name"] in here} for each in progress.people(self.state)]
-        more = {"arriving": asdict(self.arriving), "network": self._network(), "review": self._review()}
-        return {**figures, **more, "people": people}
+        return {
+            **figures,
+            "classes": progress.classes(state, predicted),
+            "arriving": asdict(self.arriving),
+            "network": self._network(),
+            "review": self._review(),
+            "people": [{**each, "here": each["name"] in here} for each in progress.people(state)],
+            "per_minute": progress.per_minute(state, person),
+        }
 
     def _review(self) -> Reply | None:
         """Return the last estimate of the number of wrong given labels; None without a review."""

@@ -56,13 +56,9 @@ def _ranked(state: State, answers: list[Answer]) -> list[Answer]:
     if len(answers) < 2:
         return answers
     ranked = sorted(answers, key=lambda answer: (answer.person != IMPORT, answer.seq))
-    return [answer for answer in ranked if _is_truth(state, answer)] or ranked
-
-
-def _is_truth(state: State, answer: Answer) -> bool:
-    """Return whether an answer was given by an adjudicator."""
-    entry = state.history.get(answer.seq)
-    return entry is not None and isinstance(entry.body, events.Classified) and entry.body.truth
+    bodies = [state.history[answer.seq].body for answer in ranked]
+    by_adjudicator = [isinstance(body, events.Classified) and body.truth for body in bodies]
+    return [answer for answer, truth in zip(ranked, by_adjudicator, strict=True) if truth] or ranked
 
 
 def count(state: State, item: int, sign: int) -> None:
@@ -107,24 +103,19 @@ def apply_all(state: State, stored: Iterable[Event], log: str) -> State:
 def apply(state: State, event: Event) -> int | None:
     """Apply one event; return the item whose place in the pool may have changed."""
     state.seq = event.seq
-    item = _apply_to_item(state, event)
+    body, item = event.body, None
+    if isinstance(body, events.OfItem):
+        item = state.position.get(body.item)
+    elif isinstance(body, events.Undo) and body.saved in state.history:
+        item = state.history[body.saved].item
+    if isinstance(body, events.OfItem) and item is None:
+        state.absent.add(body.item)
+    else:
+        _apply(body, state, event, -1 if item is None else item)
     if event.key is not None:
         state.requests[event.key] = event.seq
         if event.seq not in state.history:
             state.others[event.seq] = event
-    return item
-
-
-def _apply_to_item(state: State, event: Event) -> int | None:
-    body, item = event.body, None
-    if isinstance(body, events.OfItem):
-        item = state.position.get(body.item)
-        if item is None:
-            state.absent.add(body.item)
-            return None
-    elif isinstance(body, events.Undo) and body.saved in state.history:
-        item = state.history[body.saved].item
-    _apply(body, state, event, -1 if item is None else item)
     return item
 
 
@@ -220,7 +211,10 @@ def _(body: events.Leased, state: State, event: Event, item: int) -> None:
     state.shown.setdefault(event.person, {})[item] = event.seq
     if body.reason == "check" and not (body.again and item in state.checked):
         state.checked[item] = Drawn(body.among, body.share) if body.among is not None else AMONG_ALL
-        _grant_wish(state, body.among)
+        if body.among in state.wishes:
+            state.wishes[body.among] -= 1
+            if not state.wishes[body.among]:
+                del state.wishes[body.among]
     if body.reason in ("chosen", "check") and not body.again:
         state.handed += 1
     if body.expected is not None:
@@ -247,8 +241,12 @@ def _(
     if isinstance(body, events.Classified) and body.bulk is not None:
         state.bulks.setdefault(body.bulk, []).append(event.seq)
     vote(state, item)
-    guess = _guessed(body) if isinstance(body, events.Guessed) and body.check else None
-    if guess is not None:
+    guess: int | tuple[int, ...] | None = None  # by the model, before it learned the answer
+    if isinstance(body, events.MultiLabel):
+        guess = None if body.guesses is None else tuple(body.guesses)
+    elif isinstance(body, events.Guessed):
+        guess = body.guess
+    if body.check and guess is not None:
         among, share = state.checked.get(item, AMONG_ALL)
         state.checks[event.seq] = Check(event.seq, item, guess, among, share or 1.0)
 
@@ -366,14 +364,6 @@ def _(body: events.Promise, state: State, event: Event, item: int) -> None:
         state.kept = []
 
 
-def _grant_wish(state: State, among: int | None) -> None:
-    """Count down the requested checks among items predicted as a class."""
-    if among in state.wishes:
-        state.wishes[among] -= 1
-        if not state.wishes[among]:
-            del state.wishes[among]
-
-
 def _set_classes(state: State, book: ClassBook) -> None:
     """Replace the classes, and vote again on items whose labels now count for another class."""
     before, state.book = state.book, book
@@ -395,13 +385,6 @@ def mentioned(state: State, body: events.Answered) -> list[int]:
         return [*body.present, *body.absent]
     own = [body.class_] if isinstance(body, events.Label | events.Not) else []
     return [*own, *state.converted]
-
-
-def _guessed(body: events.Guessed) -> int | tuple[int, ...] | None:
-    """Return the model's prediction from before it learned an answer."""
-    if isinstance(body, events.MultiLabel):
-        return None if body.guesses is None else tuple(body.guesses)
-    return body.guess
 
 
 def _release(state: State, person: str, item: int) -> None:
