@@ -12,7 +12,7 @@ from PIL import Image
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.display import Pictures, Rows, Texts
-from everylabel.data.media import read_picture
+from everylabel.data.media import shown_image
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (4, 2, 3)])
@@ -47,19 +47,19 @@ def test_images_are_shown_as_they_are_or_converted(tmp_path: Path) -> None:
         ("a.bmp", "bmp"),
     ):
         Image.new("RGB", (20, 10), "red").save(tmp_path / name)
-        data, kind = read_picture(tmp_path / name)
+        data, kind = shown_image(tmp_path / name, "x")
         assert kind == f"image/{media}"
         assert data == (tmp_path / name).read_bytes()
     for mode in ("RGB", "I;16", "CMYK", "LA"):
         Image.new(mode, (20, 10)).save(tmp_path / "a.tif")
-        data, kind = read_picture(tmp_path / "a.tif")
+        data, kind = shown_image(tmp_path / "a.tif", "x")
         assert (kind, Image.open(io.BytesIO(data)).format) == ("image/png", "PNG")
 
 
 @pytest.mark.parametrize(("name", "media"), [("big.jpg", "image/jpeg"), ("big.png", "image/png")])
 def test_large_images_are_made_smaller(tmp_path: Path, name: str, media: str) -> None:
     Image.new("RGB", (4000, 1000), "blue").save(tmp_path / name)
-    data, kind = read_picture(tmp_path / name)
+    data, kind = shown_image(tmp_path / name, "x")
     assert kind == media
     assert Image.open(io.BytesIO(data)).size == (1600, 400)
 
@@ -68,16 +68,16 @@ def test_only_images_are_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret.png"
     secret.write_text("password")
     with pytest.raises(EverylabelError, match=r"secret.png' is damaged or no image"):
-        read_picture(secret)
+        shown_image(secret, "x")
     secret.write_bytes(b"\x89PNG\r\n\x1a\n" + b"password")
     with pytest.raises(EverylabelError, match="is damaged or no image"):
-        read_picture(secret)
+        shown_image(secret, "x")
     with pytest.raises(EverylabelError, match=r"gone.png' is not there any more"):
-        read_picture(tmp_path / "gone.png")
+        shown_image(tmp_path / "gone.png", "x")
     with pytest.raises(EverylabelError, match="is not there any more"):
-        read_picture(tmp_path)  # a folder
+        shown_image(tmp_path, "x")  # a folder
     with pytest.raises(EverylabelError, match="is not there any more"):
-        read_picture(Path(os.devnull))
+        shown_image(Path(os.devnull), "x")
 
 
 def test_a_file_that_is_not_ours_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def test_a_file_that_is_not_ours_to_read(tmp_path: Path, monkeypatch: pytest.Mon
         Path, "read_bytes", lambda _: (_ for _ in ()).throw(PermissionError(13, "Permission denied"))
     )
     with pytest.raises(EverylabelError, match="cannot be read: Permission denied"):
-        read_picture(tmp_path / "a.png")
+        shown_image(tmp_path / "a.png", "x")
 
 
 def test_texts_fields_and_rows() -> None:

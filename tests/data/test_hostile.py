@@ -156,7 +156,7 @@ def test_a_pipe_or_a_file_of_the_system_named_as_an_image_is_never_opened(tmp_pa
         assert "no plain file" in media.why_unreadable(path)
         assert digests.content_digest(path) == digests.UNREADABLE
         with pytest.raises(EverylabelError, match=r"not there any more|no plain file"):
-            media.read_picture(path)
+            media.shown_image(path, "x")
 
 
 def test_an_image_that_is_postscript_is_run_by_nothing(
@@ -174,7 +174,7 @@ def test_an_image_that_is_postscript_is_run_by_nothing(
     assert media.open_image(path) is None
     assert media.open_image(path.read_bytes()) is None
     with pytest.raises(EverylabelError, match="damaged or no image"):
-        media.read_picture(path)
+        media.shown_image(path, "x")
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM"])
@@ -182,13 +182,13 @@ def test_images_of_usual_formats_are_opened(tmp_path: Path, form: str) -> None:
     path = tmp_path / "image"
     Image.new("RGB", (20, 20), (200, 0, 0)).save(path, form)
     assert media.open_image(path.read_bytes()) is not None
-    assert media.read_picture(path)[1].startswith("image/")
+    assert media.shown_image(path, "x")[1].startswith("image/")
 
 
 def test_pictures_of_too_many_pixels_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "large.png"
     Image.new("L", (2000, 100)).save(path)
-    assert media.read_picture(path)[1] == "image/png"
+    assert media.shown_image(path, "x")[1] == "image/png"
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 90_000)  # Pillow refuses twice as many
     with pytest.raises(EverylabelError, match="200000 pixels"):
-        media.read_picture(path)
+        media.shown_image(path, "x")

@@ -135,8 +135,24 @@ _MEDIA = {
 }
 
 
-def read_picture(path: Path) -> Picture:
-    """Return an image file in a form for browsers; refuse a file that is not an image, whatever its name."""
+def shown_image(item: Any, name: str) -> Picture:
+    """Return an image (path, file's bytes, PIL image or pixels) in a form for browsers, whatever its name."""
+    if item is None:
+        raise EverylabelError(f"image {name!r} is not there; skip this one")
+    if isinstance(item, str | Path):
+        name, item = str(item), _read(Path(item))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # warnings about large images and odd metadata
+            return _converted(item if isinstance(item, bytes) else _png(item))
+    except Exception as error:  # Pillow raises many kinds of errors for a broken file
+        raise EverylabelError(
+            f"image {name!r} is damaged or no image ({type(error).__name__}: {error}); replace the file, "
+            "or skip this one"
+        ) from error
+
+
+def _read(path: Path) -> bytes:
     try:
         if not path.is_file():
             raise EverylabelError(f"image {str(path)!r} is not there any more; put it back, or skip this one")
@@ -144,37 +160,17 @@ def read_picture(path: Path) -> Picture:
             raise EverylabelError(
                 f"image {str(path)!r} is empty, or no plain file; replace it, or skip this one"
             )
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise EverylabelError(f"image {str(path)!r} cannot be read: {error.strerror or error}") from error
-    return shown(data, str(path))
 
 
-def shown_image(item: Any, name: str) -> Picture:
-    """Return an image (path, file's bytes, PIL image or pixels) in a form for browsers."""
-    if isinstance(item, str | Path):
-        return read_picture(Path(item))
-    if isinstance(item, bytes):
-        return shown(item, name)
-    if item is None:
-        raise EverylabelError(f"image {name!r} is not there; skip this one")
+def _png(item: Any) -> bytes:
+    """Return the PNG of a PIL image or of pixels."""
     out = io.BytesIO()
     image = Image.fromarray(item) if isinstance(item, np.ndarray) else item
     (image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA") else image.convert("RGB")).save(out, "PNG")
-    return shown(out.getvalue(), name)
-
-
-def shown(data: bytes, name: str) -> Picture:
-    """Return an image file's bytes for a browser, converted if necessary."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings about large images and odd metadata
-            return _converted(data)
-    except Exception as error:  # Pillow raises many kinds of errors for a broken file
-        raise EverylabelError(
-            f"image {name!r} is damaged or no image ({type(error).__name__}: {error}); replace the file, "
-            "or skip this one"
-        ) from error
+    return out.getvalue()
 
 
 def _converted(data: bytes) -> Picture:

@@ -6,7 +6,7 @@ do rows that replace the same number of others: their labels may not fit any mor
 """
 
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -98,7 +98,6 @@ class Change:
     changed_keys : ids of the rows with different content
     swapped : number of changed rows whose content another id had before
     moved : number of rows in another position
-    alike : number of rows with equal content, distinguished only by their order
     others : number of rows identified by number alone that seem to differ from last time's
     """
 
@@ -109,7 +108,6 @@ class Change:
     changed_keys: tuple[str, ...] = ()
     swapped: int = 0
     moved: int = 0
-    alike: int = 0
     others: int = 0
 
     def __bool__(self) -> bool:
@@ -125,8 +123,6 @@ class Change:
         parts_text = [f"{len(ids):,} {what}: {listed(list(ids))}" for ids, what in parts if ids]
         if self.moved:
             parts_text.append(f"{self.moved:,} moved, with their labels")
-        if self.alike:
-            parts_text.append(f"{self.alike:,} with the same content as others, distinguished by their order")
         if self.others:
             parts_text.append(
                 f"{self.others:,} rows of shards have changed; labels stay with their row numbers"
@@ -241,7 +237,6 @@ def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
         changed_keys=tuple(now[j] for j in changed),
         swapped=sum(items.digests[j] in before for j in changed) if by_id else 0,
         moved=_moved([i for i in found if i is not None and i < there]),
-        alike=0 if by_id else sum(n for n in Counter(items.digests).values() if n > 1),
     )
 
 

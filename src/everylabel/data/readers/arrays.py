@@ -82,7 +82,9 @@ def _items(
     stored: Stored, options: Options, columns: Columns, digests: list[str], advice: Sequence[str] = ()
 ) -> Items:
     notes, features = list[str](), stored.features
-    ids, column = _own_ids(stored), named_ids(options.id_column)
+    column = named_ids(options.id_column)
+    numbers = IdList(map(str, range(len(features))))
+    ids = Ids(numbers) if stored.ids is None else Ids(stored.ids, stored.ids, "ids")
     if column and columns:
         ids = ids_of(columns, column)
     labels, classes = _labels(stored, options.label_column, check_classes(options.classes), columns, notes)
@@ -131,13 +133,6 @@ def open_arrays(path: Path) -> Stored:
     classes = None if labels is None else _class_names(path, labels, arrays.get("classes"))
     names = None if ids is None else [str(name) for name in ids.tolist()]
     return Stored(features, labels, classes, names)
-
-
-def _own_ids(stored: Stored) -> Ids:
-    """Return the file's ids, or numbers."""
-    if stored.ids is None:
-        return Ids(IdList(map(str, range(len(stored.features)))))
-    return Ids(stored.ids, stored.ids, "ids")
 
 
 def _class_names(path: Path, labels: np.ndarray, classes: Any) -> Names | None:
