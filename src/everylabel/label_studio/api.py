@@ -43,8 +43,7 @@ class Api:
 
     def project(self, number: int) -> Json:
         """Return a project with its labelling configuration and counts."""
-        found: Json = self.get(f"/api/projects/{number}/")
-        return found
+        return self.get(f"/api/projects/{number}/")
 
     def tasks(self, project: int, after: int = 0) -> Iterator[Json]:
         """Yield the tasks with numbers above `after`, with their data, without annotations."""
@@ -68,12 +67,10 @@ class Api:
 
     def annotated(self, project: int) -> list[Json]:
         """Return all tasks that have annotations (also skipped ones), with their annotations."""
-        found: list[Json] = self.get(f"/api/projects/{project}/export", exportType="JSON")
-        return found
+        return self.get(f"/api/projects/{project}/export", exportType="JSON")
 
     def predictions(self, project: int) -> list[Json]:
-        found: list[Json] = self.get("/api/predictions/", project=project)
-        return found
+        return self.get("/api/predictions/", project=project)
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the reply to a GET."""

@@ -60,6 +60,12 @@ def reading(views: Views, shown: Shown, files: Downloads, about: dict[str, str])
     seen = partial(glance, views, shown)
     turns = Semaphore(FILES_AT_ONCE)
 
+    async def listed(ids: list[str]) -> list[dict[str, Any]]:
+        """Return items as rows of a list."""
+        states = await wrap_future(views.states([views.position(item) for item in ids]))
+        shown = await to_thread(lambda: [seen(item) for item in ids])  # hashes images
+        return [{"id": item, **one, **state} for item, one, state in zip(ids, shown, states, strict=True)]
+
     @router.get("/health")
     async def health() -> dict[str, bool]:
         """Return ok while the server is up."""
@@ -125,11 +131,7 @@ def reading(views: Views, shown: Shown, files: Downloads, about: dict[str, str])
             found = [place]
         else:
             found = await to_thread(_search, ids, shown, q, limit)
-        states = await wrap_future(views.states(found))
-        pairs = zip((ids[i] for i in found), states, strict=True)
-        return {
-            "items": await to_thread(lambda: [{"id": item, **seen(item), **state} for item, state in pairs])
-        }
+        return {"items": await listed([ids[i] for i in found])}
 
     @router.get("/items/{item:path}")
     async def one_item(item: str) -> dict[str, Any]:
@@ -153,12 +155,6 @@ def reading(views: Views, shown: Shown, files: Downloads, about: dict[str, str])
         value = int(class_) if class_ is not None and re.fullmatch("[0-9]{1,9}", class_) else class_
         known = None if value is None else views.state.book.number(value)
         return Asked(name, known, None if item is None else views.position(item), low, high)
-
-    async def listed(ids: list[str]) -> list[dict[str, Any]]:
-        """Return items as rows of a list."""
-        states = await wrap_future(views.states([views.position(item) for item in ids]))
-        shown = await to_thread(lambda: [seen(item) for item in ids])  # hashes images
-        return [{"id": item, **one, **state} for item, one, state in zip(ids, shown, states, strict=True)]
 
     def otherwise(look: Look, item: int) -> list[dict[str, Any]]:
         """Return the most similar items that have another label."""
