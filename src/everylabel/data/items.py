@@ -243,7 +243,8 @@ class Items:
     def followed_by(self, others: "Items") -> Self:
         """Return these items followed by others of the same kind; the result has no features."""
         classes = tuple(dict.fromkeys([*self.classes, *others.classes]))
-        here, there = self.renamed_to(classes), others.renamed_to(classes)
+        place = {name: i for i, name in enumerate(classes)}
+        number = np.array([*(place[name] for name in others.classes), UNLABELLED])  # -1 (no label) stays -1
         n, m = len(self.ids), len(others.ids)
         own = None
         if self.own_ids is not None:
@@ -252,7 +253,7 @@ class Items:
             self,
             items=[*self.items, *others.items],
             ids=[*self.ids, *others.ids],
-            labels=np.concatenate([here, there]),
+            labels=np.concatenate([self.labels, number[others.labels]]),
             classes=classes,
             own_ids=own,
             rows=[*(self.rows if len(self.rows) else range(n)), *(others.row(i) for i in range(m))],
@@ -262,14 +263,6 @@ class Items:
             digests=[*self.digests, *others.digests],
             sent=self.sent + others.sent,
         )
-
-    def renamed_to(self, classes: Sequence[str]) -> np.ndarray:
-        """Return the labels as numbers into `classes`, which must contain all of the current ones."""
-        if tuple(classes) == self.classes or not self.labelled:
-            return self.labels
-        number = {name: i for i, name in enumerate(classes)}
-        to = np.array([*(number[name] for name in self.classes), UNLABELLED])
-        return np.asarray(to[self.labels])
 
     def renamed(self, names: Sequence[str | None]) -> "Items":
         """Return the items with renamed classes: equal names are merged, None removes the labels."""
