@@ -42,7 +42,7 @@ from everylabel.labelling.state.state import digest, new_state
 from everylabel.log.events import Event, Extended, Generation
 from everylabel.log.store import Store
 from everylabel.projects.arrivals import read_watched
-from everylabel.projects.labelled import check_labelled
+from everylabel.projects.log import check_labelled
 from everylabel.projects.network import load_generation
 from everylabel.projects.project import open_project
 from tests.models.tiny import some_texts, tiny_bert

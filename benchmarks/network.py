@@ -41,7 +41,7 @@ from everylabel.models.finetuning.job import Job, write_job
 from everylabel.models.finetuning.job import run as run_job
 from everylabel.models.finetuning.tuning import FOLDS
 from everylabel.models.names import phrase
-from everylabel.projects.labelled import check_labelled
+from everylabel.projects.log import check_labelled
 from everylabel.projects.network import JOB_MODULE
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project

@@ -27,7 +27,7 @@ class Mutant(NamedTuple):
 
 CORE = [
     Mutant("web/arrivals.py", "if self.shown.may_show(items, i)]", "]", "web/test_arrivals.py"),
-    Mutant("projects/labelled.py", "if found != before.log:", "if False:", "cli/test_label.py"),
+    Mutant("projects/log.py", "if found != before.log:", "if False:", "cli/test_label.py"),
     Mutant("projects/features.py", "arrays, mode=PRIVATE)", "arrays)", "projects/test_sealed_files.py"),
     Mutant("web/item_view.py", ", mode=PRIVATE)", ")", "projects/test_sealed_files.py"),
     Mutant("log/database.py", "mkdir(mode=0o700, ", "mkdir(", "projects/test_sealed_files.py"),
@@ -302,9 +302,9 @@ CORE = [
     Mutant("formats/tables.py", r"""r"(?:[\t\r]|\s*""", r"""r"(?:[\t]|\s*""", "formats/test_tables.py"),
     Mutant("formats/tables.py", r"""\s*[=+\-@""", r"""[=+\-@""", "formats/test_tables.py"),
     Mutant("core/leave_one_out.py", "xp.sum(part * xp.linalg.solve(matrix, part.T).T, axis=1)", "xp.sum(part * part, axis=1)", "core/test_leave_one_out.py"),
-    Mutant("projects/labelled.py", "if body is not bodies[0]:", "if False:", "cli/test_label.py"),
+    Mutant("projects/log.py", "if body is not bodies[0]:", "if False:", "cli/test_label.py"),
     Mutant("projects/features.py", "== one[\"check\"] for", "> -1 for", "web/test_arrivals.py"),
-    Mutant("projects/labelled.py", "known and names and features_digest", "False and features_digest", "web/test_arrivals.py"),
+    Mutant("projects/log.py", "known and names and features_digest", "False and features_digest", "web/test_arrivals.py"),
     Mutant("data/source_diff.py", "taken, numbers = {*known, *sent}", "taken, numbers = {*known}", "web/test_arrivals.py"),
     Mutant("projects/arrivals.py", "    return before\n", "    return len(lines)\n", "web/test_arrivals.py"),
 ]  # fmt: skip

@@ -155,10 +155,6 @@ def test_without_the_source_a_project_predicts_and_exports_labels(tmp_path: Path
     refused = run(*asked)
     assert refused.exit_code == 2, refused.output
     assert "reviews.csv' is not there any more; its project" in refused.output
-    (tmp_path / "reviews.csv.everylabel" / "project.json").write_text("{")
-    for given in ("reviews.csv", "reviews.csv.everylabel"):  # the source is gone, too
-        copied = run("backup", given, "-o", f"last of {given}.sqlite")
-        assert copied.exit_code == 0, copied.output
 
 
 def test_none_of_these_is_never_predicted(tmp_path: Path) -> None:

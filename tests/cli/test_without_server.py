@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from everylabel.data.source_diff import Known
-from everylabel.projects.labelled import project_log
-from everylabel.projects.log import Label, bring_up_to_date
+from everylabel.projects.log import Label, bring_up_to_date, project_log
 from everylabel.projects.project import open_project
 
 COMMANDS = """

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from everylabel.cli import app as commands
-from everylabel.projects.labelled import check_labelled, joined_before
+from everylabel.projects.log import check_labelled, joined_before
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web.server import one_thread, opened_server

@@ -14,10 +14,9 @@ from everylabel.formats.exports import table_export
 from everylabel.formats.imports import read_labels
 from everylabel.labelling.model.training import prepare
 from everylabel.projects import features
-from everylabel.projects.labelled import check_labelled
-from everylabel.projects.log import Label, open_log
-from everylabel.projects.log import read_labels as labels_of
+from everylabel.projects.log import Label, check_labelled, open_log
 from everylabel.projects.options import LabelOptions
+from everylabel.projects.predictions import read_labels as labels_of
 from everylabel.projects.project import Project, open_project
 
 Rows = list[dict[str, str]]

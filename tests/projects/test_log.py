@@ -17,8 +17,7 @@ from everylabel.labelling.model.training import Rows
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import State, digest, new_state
 from everylabel.log.store import Store, StoreError
-from everylabel.projects.labelled import joined_before
-from everylabel.projects.log import Label, bring_up_to_date, open_log
+from everylabel.projects.log import Label, bring_up_to_date, joined_before, open_log
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from tests.labelling.desks import FEATURES, IDS, service, truth

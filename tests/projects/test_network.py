@@ -15,7 +15,7 @@ from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
 from everylabel.models.finetuning import job
 from everylabel.projects import network
-from everylabel.projects.labelled import check_labelled
+from everylabel.projects.log import check_labelled
 from everylabel.projects.network import FOLDER, PART, NetworkTrainer, load_generation
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project

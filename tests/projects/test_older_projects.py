@@ -14,8 +14,8 @@ from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import Rows
 from everylabel.labelling.service import Service
-from everylabel.projects.labelled import check_labelled, project_log
-from everylabel.projects.log import bring_up_to_date, read_labels
+from everylabel.projects.log import bring_up_to_date, check_labelled, project_log
+from everylabel.projects.predictions import read_labels
 from everylabel.projects.project import Project, open_project
 
 TEXTS = [

@@ -26,8 +26,7 @@ from everylabel.models.embedding.texts import Tfidf
 from everylabel.projects import arrivals
 from everylabel.projects.arrivals import Watched, read_watched, whole_rows
 from everylabel.projects.features import Pieces
-from everylabel.projects.labelled import check_labelled
-from everylabel.projects.log import open_log
+from everylabel.projects.log import check_labelled, open_log
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web import arrivals as web_arrivals

@@ -59,9 +59,9 @@ def export(
     from everylabel.labelling.model.training import prepare
     from everylabel.labelling.queues import QUEUES
     from everylabel.labelling.state.types import partly_answered
-    from everylabel.projects.labelled import check_labelled
-    from everylabel.projects.log import class_names_of, read_labels
+    from everylabel.projects.log import check_labelled, class_names_of
     from everylabel.projects.network import with_generation
+    from everylabel.projects.predictions import read_labels
 
     check_choice(what, "--what", [*WHAT, "model"])
     beside = column_list(columns)

@@ -158,7 +158,7 @@ def label(
 def _label(source: str, given: "LabelOptions", moved: bool) -> None:
     """Serve the page of a source. `moved`: the default port is in use, so the page is at another one."""
     from everylabel.formats.suggestions import read_suggestions
-    from everylabel.projects.labelled import STORE, kept_in
+    from everylabel.projects.log import STORE, kept_in
     from everylabel.web.server import check_free, serve
 
     store = given.store

@@ -54,10 +54,10 @@ def predict(
     from everylabel.formats.exports import predicted_records
     from everylabel.formats.known import TABLES
     from everylabel.formats.tables import write_table
-    from everylabel.projects.labelled import check_labelled
-    from everylabel.projects.log import class_names_of, read_labels
+    from everylabel.projects.log import check_labelled, class_names_of
     from everylabel.projects.network import with_generation
     from everylabel.projects.predictions import predict as predict_new
+    from everylabel.projects.predictions import read_labels
     from everylabel.scale.manifest import is_shards
 
     sharded = is_shards(new)

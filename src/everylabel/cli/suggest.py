@@ -146,8 +146,7 @@ def _read(
     """Return the items of a source, and the state of its project if there is one; nothing is embedded."""
     from everylabel.core.errors import EverylabelError
     from everylabel.log.store import NoLog
-    from everylabel.projects.labelled import check_labelled, project_log
-    from everylabel.projects.log import read_events
+    from everylabel.projects.log import check_labelled, project_log, read_events
 
     check = check_labelled(store)
     project = opened(source, folder=folder, check=check, keep=False, embed=False, **reading)

@@ -105,7 +105,7 @@ def log_model(
 
 
 def save_project(project: Project, label_set: LabelSet, path: str | os.PathLike[str]) -> None:
-    """Write the model trained on a project's labels (see `projects.log.read_labels`) to a new folder."""
+    """Write the model trained on a project's labels (`projects.predictions.read_labels`) to a new folder."""
     check_learned(label_set)
     if project.generation is not None:
         _save_tuned(project, label_set, path)

@@ -19,7 +19,7 @@ from everylabel.label_studio.tasks import ID, Tasks
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
 from everylabel.projects.features import Progress
-from everylabel.projects.labelled import check_labelled, joined_before
+from everylabel.projects.log import check_labelled, joined_before
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import ENDING, open_project
 from everylabel.web.arrivals import Arrivals

@@ -23,7 +23,7 @@ from everylabel.labelling.desk import Finish
 from everylabel.labelling.service import Said, Service, suggest
 from everylabel.labelling.state.state import State
 from everylabel.log import events
-from everylabel.projects.options import LONGEST_PERSON
+from everylabel.projects.log import LONGEST_PERSON
 
 logger = logging.getLogger(__name__)
 AT_ONCE = 200  # annotations per round of the desk

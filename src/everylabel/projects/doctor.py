@@ -12,7 +12,7 @@ from everylabel.data.items import Options
 from everylabel.log.backup import valid_prefix, write_log
 from everylabel.log.database import Taken, lock_file, shown_place
 from everylabel.log.store import Damaged, Store, StoreError
-from everylabel.projects.labelled import STORE
+from everylabel.projects.log import STORE
 from everylabel.projects.project import ENDING, Remembered, located, remembered
 
 UNREADABLE = (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +21,11 @@ from everylabel.labelling.model.training import Rows
 from everylabel.labelling.state.types import AUTO, REVIEW
 from everylabel.labelling.views import OFFERED, STRATEGIES
 from everylabel.projects.arrivals import read_watched
-from everylabel.projects.labelled import check_labelled, joined_before
+from everylabel.projects.log import LONGEST_PERSON, Label, Proposed, check_labelled, joined_before
 from everylabel.projects.project import Project
-
-if TYPE_CHECKING:
-    from everylabel.projects.log import Label, Proposed
 
 NO_CLASSES = ClassList(None, {}, {})
 ALL = "all"  # fields: show the default columns
-LONGEST_PERSON = 64  # characters of a name
 MOST_CHECKS = 1000  # maximum number of labels between two random checks
 NETWORK = ("auto", "on", "frozen")  # whether the encoder is fine-tuned
 PORTS = 65535
@@ -116,8 +112,8 @@ class LabelOptions:
     proxy: bool = False
     browser: bool = False
     ray: str | None = None
-    labels: "Sequence[Label]" = ()
-    proposed: "Sequence[Proposed]" = ()
+    labels: Sequence[Label] = ()
+    proposed: Sequence[Proposed] = ()
     framed: bool = False
     rows: Callable[[Project], Rows] = lambda project: Rows(project.ids_here, project.features)
 

@@ -1,4 +1,7 @@
-"""Predictions for new items by a project's model: embedded like its own items, or given as features."""
+"""The labels of a project, and predictions for new items by its model.
+
+New items are embedded like the project's own, or given as features.
+"""
 
 import warnings
 from collections.abc import Sequence
@@ -16,7 +19,7 @@ from everylabel.data.read import ARRAYS, TABLES, read
 from everylabel.data.readers.rows import column_names
 from everylabel.data.readers.table import NO_IDS
 from everylabel.labelling.model.learner import fit_classes
-from everylabel.labelling.model.training import Prepared, prepare, teaching_names, train
+from everylabel.labelling.model.training import ClassNames, Prepared, prepare, teaching_names, train
 from everylabel.labelling.sources.consensus import find_consensus
 from everylabel.labelling.sources.evidence import Evidence
 from everylabel.labelling.state.state import LabelSet
@@ -26,6 +29,8 @@ from everylabel.models.names import NameRows
 from everylabel.models.scaling import Scaling
 from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.features import Progress, broken_rows, embed_as
+from everylabel.projects.log import read_state
+from everylabel.projects.network import load_generation
 from everylabel.projects.project import Project, left_out, notes_on
 
 if TYPE_CHECKING:
@@ -112,6 +117,36 @@ def _labels_by_consensus(prepared: Prepared, label_set: LabelSet) -> tuple[dict[
     found = find_consensus(prepared.features, answers, label_set.final)
     said |= {i: one.label for i, one in found.items() if one.label != NONE or label_set.none}
     return {i: c for i, c in said.items() if c != NONE}, [i for i, c in said.items() if c == NONE]
+
+
+def read_labels(
+    project: Project, store: str | None, trust_names: bool | None = None, *, names: ClassNames | None = None
+) -> LabelSet:
+    """Return the labels of a project from its log.
+
+    trust_names : whether class names teach, overriding labels and setting; None leaves it to them
+    names : vectors of class names; without them only labels and answers are useful
+    """
+    state, ids = read_state(project, store)
+    if trust_names is not None:
+        state.settings["names"] = trust_names
+    names = ClassNames() if names is None else names
+    generation = load_generation(project.folder, state.generation) if names.encoder is not None else None
+    if generation is not None:
+        names = generation.class_names()
+    try:
+        names.learn(names.missing(state))
+    except EverylabelError:
+        if trust_names:
+            raise
+    vectors = names.vectors(state)
+    if trust_names and not vectors:
+        raise EverylabelError(
+            f"--names-prior is on, and project {project.name!r} has no class names that its model knows; "
+            "leave it out"
+        )
+    trusted = bool(trust_names) or (generation is not None and bool(vectors))
+    return LabelSet.of(state, vectors, trusted).seen_from(ids)
 
 
 def names_that_teach(prepared: Prepared, label_set: LabelSet) -> NameRows | None:

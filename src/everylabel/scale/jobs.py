@@ -177,7 +177,7 @@ def predict_shards(
     Tables that are there are kept. Return the manifest of the folder, the number of rows that were there
     already, and of rows of NaN, which have no prediction.
 
-    label_set : the project's labels (`log.read_labels`)
+    label_set : the project's labels (`projects.predictions.read_labels`)
     form : one of TABLES; a table has the row in the source, the label, and the probability of each class
     """
     found = _finished(shards, project)

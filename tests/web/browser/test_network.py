@@ -4,7 +4,7 @@ from pathlib import Path
 
 from selenium import webdriver
 
-from everylabel.projects.labelled import check_labelled
+from everylabel.projects.log import check_labelled
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web.server import opened_server

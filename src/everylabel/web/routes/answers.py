@@ -24,8 +24,8 @@ from everylabel.labelling.auto_label import Finishing
 from everylabel.labelling.service import Said, Service, label_many, suggest
 from everylabel.labelling.state.types import most_probable
 from everylabel.labelling.views import Tab
-from everylabel.projects.log import IMPORTER
-from everylabel.projects.options import LONGEST_PERSON, MOST_CHECKS
+from everylabel.projects.log import IMPORTER, LONGEST_PERSON
+from everylabel.projects.options import MOST_CHECKS
 from everylabel.web.arrivals import Arrivals
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
