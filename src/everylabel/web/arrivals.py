@@ -248,7 +248,7 @@ class Arrivals:
         there = len(self._known.keys) - self._known.gone
         last = self._known.name(there - 1) if there else ""
         gone = () if unfinished and change.gone == (last,) else change.gone  # the last row is being written
-        wrong = str(replace(change, appended=(), moved=0, alike=0, gone=gone))
+        wrong = str(replace(change, appended=(), moved=0, gone=gone))
         parts = [f"the source has changed ({wrong}); start again to use it"] if wrong else []
         if late:
             parts.append(f"{late:,} have returned after they were missing: they join at the next start")
