@@ -62,7 +62,7 @@ def bare(worker: Any, v: np.ndarray, numpy: bool) -> float:
     began = time.perf_counter()
     if numpy:
         for at in range(0, features.n, 2048):
-            features.array[at : at + 2048].astype(np.float32) @ v[:-1]
+            worker.array[at : at + 2048].astype(np.float32) @ v[:-1]
     else:
         features.product(v)
     return time.perf_counter() - began

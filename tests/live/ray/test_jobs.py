@@ -16,7 +16,7 @@ from everylabel.experiments.engine import cells_of, run_cells
 from everylabel.experiments.reporting.summary import EXPERIMENTS
 from everylabel.experiments.results import Results
 from everylabel.scale.cluster import joblib_on_ray
-from everylabel.scale.jobs import embed_shards
+from everylabel.scale.jobs import FIT, embed_shards
 from everylabel.scale.manifest import ROWS
 from tests.scale import gated
 from tests.scale.shards import BODY, TEXTS, content, rows, source
@@ -57,7 +57,7 @@ def test_killed_run_started_again_makes_the_same_shards(tmp_path: Path) -> None:
     finally:
         os.kill(driver.pid, signal.SIGKILL)
         driver.wait()
-    kept = {name: (out / name).stat().st_mtime_ns for name in content(out)}
+    kept = {name: (out / name).stat().st_mtime_ns for name in content(out) if name != FIT}
     assert sorted(kept) == ["manifest.json", *(f"part-{i:06d}.npy" for i in range(gated.BEFORE)), ROWS]
     arguments = [place, "--text-column", "body", "--fit", str(fit), "--shard-rows", str(gated.ROWS)]
     embed = [sys.executable, "-m", "everylabel.cli", "embed", *arguments]
