@@ -205,10 +205,11 @@ def test_answers_sent_after_a_class_merge_keep_their_person(studio: LabelStudio,
 def test_client_key_is_not_mistaken_for_an_annotation(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         service, taken = made.project.service, set[str]()
-        for key in ("annotation", "annotation x", "annotation 1 inf 1"):
+        for key in ("annotation", "annotation x", "annotation 1 inf 1", "annotation 1 -- 1"):
             item = service.next("eve").result()["next"]["item"]["id"]
             service.label("eve", item, 0, key=key).result()
             taken.add(item)
         studio.annotate(next(number for number in studio.tasks if str(number) not in taken), "fruit")
         made.project.reconciler.look()
-        assert len(service.state.labels) == 4
+        assert len(service.state.labels) == 5
+        assert len(made.project.outbox.waiting().answers) == 4

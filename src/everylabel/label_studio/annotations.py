@@ -20,7 +20,7 @@ from everylabel.log import events
 from everylabel.log.events import Event
 
 START, DELETED = "annotation", "deleted"  # first part of an event's key
-KEY = re.compile(rf"{START} (\d+) ({DELETED}|[-+.\de]+) \d+")
+KEY = re.compile(rf"{START} (\d+) ({DELETED}|\d+\.\d+) \d+")
 
 
 class Annotation(NamedTuple):
