@@ -66,6 +66,8 @@ def test_a_project_from_start_to_stop_and_on(tmp_path: Path) -> None:
     assert code == 0
     place = tmp_path / "reviews.csv.everylabel"
     assert f"stopped; everything is stored in {place}; to continue: everylabel label" in text
+    assert "--label-column kind" in text
+    assert "--classes" not in text  # the log has them
     with label(tmp_path, source) as server:  # options are remembered, imports are not repeated
         progress = server.client.get("/api/progress")
         assert (progress["labelled"], progress["answers"]) == (8, 8)

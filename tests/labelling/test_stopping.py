@@ -24,8 +24,7 @@ def test_stop_is_suggested_when_the_last_labels_gained_little_twice() -> None:
     advice = stop(_ledger((90, EDGE / 2), (100, 0.0)))
     assert advice["suggest"]
     assert advice["sentence"] == (
-        "The last 20 labels raised the expected accuracy by 0.0 points. More labels bring little: "
-        "you may stop here."
+        "The last 20 labels did not raise the expected accuracy. More labels bring little: you may stop here."
     )
     assert AHEAD == 100
     for factor, expected in ((0.99, True), (1.01, False)):

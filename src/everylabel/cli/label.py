@@ -170,11 +170,17 @@ def _label(source: str, given: "LabelOptions", moved: bool) -> None:
     serving = replace(given, labels=_imported(project, given), proposed=proposed, **_rows_of(project))
     with embedding_bar() as progress:
         serve(project, serving, lambda address: _ready(address, given.host), note, progress)
-    again = command(*(part for part in sys.argv[1:] if part not in ONCE))
+    again = command(*_repeated(sys.argv[1:]))
     log = Path(store or project.folder / STORE)
     if "://" not in (store or "") and not log.exists():
         note(f"the log {str(log)!r} is gone: restore it, or the copy that the server named")
     print(f"stopped; everything is stored in {kept_in(project, store)}; to continue: {again}", flush=True)
+
+
+def _repeated(given: list[str]) -> list[str]:
+    """Return the arguments to continue with: without those for one change, and without the stored classes."""
+    classes = given.index("--classes") if "--classes" in given else len(given)
+    return [one for i, one in enumerate(given) if i not in (classes, classes + 1) and one not in ONCE]
 
 
 def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:

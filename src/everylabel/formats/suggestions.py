@@ -243,8 +243,8 @@ def _check_classes(name: str, proposed: Sequence[Proposed], known: set[str], not
     many = counted(len(new), "class", "classes")
     if known:
         raise EverylabelError(
-            f"{name} suggests {many} that the project does not have: {listed(new, 12)}{meant(new, known)}; "
+            f"{name} suggests {many} that the project does not have: {listed(new)}{meant(new, known)}; "
             f"expected some of {listed(sorted(known), 12)}. To add them, name them with --classes; otherwise "
             "correct the suggestions"
         )
-    note(f"{name} adds {many}: {listed(new, 12)}")
+    note(f"{name} adds {many}: {listed(new)}")

@@ -70,7 +70,7 @@ class NetworkState:
         if state.settings["network"] == "frozen":
             return "The network stays as it is: fine-tuning is switched off in the settings."
         if self.share is not None:
-            return f"Fine-tuning the network: {self.share:.0%}. You can continue labelling."
+            return f"Fine-tuning the network: {_percent(self.share)}. You can continue labelling."
         if self.error:
             return f"The last attempt to fine-tune the network failed: {self.error}"
         if self.asks and state.settings["network"] == "auto":
@@ -83,7 +83,11 @@ class NetworkState:
             return f"At {last.labels} labels fine-tuning did not help; it is tried again later."
         before, after = last.frozen_accuracy, last.tuned_accuracy
         better = f"Since label {last.labels} the model reads your items better"
-        return f"{better}: {before:.0%} to {after:.0%} expected."
+        return f"{better}: {_percent(before)} to {_percent(after)} expected."
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f}\N{NO-BREAK SPACE}%"
 
 
 def accuracy(state: State) -> dict[str, Any]:
@@ -412,8 +416,13 @@ def stop(state: State) -> dict[str, Any]:
         return {"suggest": False, "gain": None, "without_last": None, "sentence": ""}
     before = next((look for look in looks if look.labels <= last.labels - APART), None)
     suggest = last.labels >= STOP_AFTER and is_little(last) and before is not None and is_little(before)
-    points = 100.0 * max(last.gain or 0.0, 0.0)
-    sentence = f"The last {last.without} labels raised the expected accuracy by {points:.1f} points."
+    points = round(100.0 * max(last.gain or 0.0, 0.0), 1)
+    by = (
+        f"raised the expected accuracy by {points} points"
+        if points
+        else "did not raise the expected accuracy"
+    )
+    sentence = f"The last {last.without} labels {by}."
     if suggest:
         sentence += " More labels bring little: you may stop here."
     return {"suggest": suggest, "gain": last.gain, "without_last": last.without, "sentence": sentence}

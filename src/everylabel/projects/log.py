@@ -371,8 +371,8 @@ def bring_up_to_date(
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
     suggested = _suggest(writer, proposed, suggestion_columns)
     if suggested:
-        many = counted(suggested, "suggestion")
-        note(f"{many} imported; the model trusts their sources as far as labels confirm them")
+        what = ("label to review", "labels to review") if review else ("suggestion",)
+        note(f"{counted(suggested, *what)} imported; the model trusts them as far as answers confirm them")
     held_out = items_to_hold_out(state, test)
     for name in held_out:
         writer.emit("", events.HeldOut(name))

@@ -24,6 +24,11 @@ def test_thirty_digits_by_keys(page: Page, digits: Server) -> None:
     assert "learned in" in page.text("#speed")
     page.until(lambda: page.all("#curve svg path.expected"))
     page.until(lambda: len(page.all("#balance tbody tr")) >= 10)
+    while "Random check" in page.text("#reason"):
+        page.answer("s")
+    shares = {each.text for each in page.all("#classes .share")}
+    assert "" in shares  # "0 %" beside most classes would say nothing
+    assert not {"0\xa0%", "1\xa0%"} & shares
 
 
 def test_feedback_does_not_wait_for_the_server(page: Page) -> None:

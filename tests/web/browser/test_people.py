@@ -92,6 +92,17 @@ def test_the_second_browser_is_asked_who_it_is(
     assert second.ready().text("#person") == "guest 1"
 
 
+def test_a_new_name_says_what_becomes_of_earlier_answers(driver: webdriver.Chrome, digits: Server) -> None:
+    page = fresh(driver, digits).open("Ola")
+    page.answer("1")
+    for name, said in (("Pia", "You label as “Pia” now. Earlier answers stay under “Ola”."), ("Quy", "")):
+        page.find(".person").click()
+        page.until(lambda: page.all(ASKED))
+        page.press(name, ENTER)
+        _told(page, said or "You label as “Quy” now.")
+    assert "under “Pia”" not in page.text("#toasts")  # Pia has given none
+
+
 def test_an_answer_given_meanwhile_is_reported_and_both_are_kept(
     driver: webdriver.Chrome, other: webdriver.Chrome, server: Server
 ) -> None:

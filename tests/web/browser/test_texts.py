@@ -71,6 +71,22 @@ def test_without_a_guess_a_line_says_what_the_number_keys_do(
         server.stop()
 
 
+def test_yes_and_no_do_not_begin_to_filter(text_page: Page) -> None:
+    text_page.open("yes and no")
+    text_page.press(".")
+    text_page.press_with(SHIFT, "p")  # as on a random check, nothing is proposed
+    text_page.until(lambda: text_page.text("#no-proposal"))
+    item = text_page.item
+    for key in "ny":
+        text_page.press(key)
+        text_page.until(lambda: "⇧F filters the classes" in text_page.text("#missed"))
+        assert text_page.find("#filter").get_property("value") == ""
+    text_page.press_with(SHIFT, "f")
+    text_page.press("n")
+    assert text_page.find("#filter").get_property("value") == "n"
+    assert text_page.item == item
+
+
 def test_filter_picks_the_first(text_page: Page, texts: Server) -> None:
     text_page.open("filter")
     assert len(text_page.all("#classes .class")) == 25

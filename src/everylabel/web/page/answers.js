@@ -20,7 +20,7 @@ import { draw as drawTicks, startTicks, toggle } from "./ticks.js";
 
 const WITHOUT_FILTER = 10;
 const LIKELY = 5;
-const SHOWN_FROM = 0.015; // lowest probability shown when there are many classes
+const SHOWN_FROM = 0.015; // lowest probability shown
 const ORDER = "1234567890";
 const LEAST = { narrow: 104, medium: 176, wide: 272 }; // least width of a button in pixels
 const LEAST_ON_PHONE = { narrow: 56, medium: 140, wide: 300 };
@@ -110,10 +110,10 @@ function drawClasses() {
   drawGuess();
 }
 
-/** With many classes most are near 1 %, which says nothing. */
+/** Most classes are near 0 %, which says nothing. */
 function fill(button, probability) {
   const shown = probability !== undefined;
-  const visible = shown && (!manyClasses() || probability >= SHOWN_FROM);
+  const visible = shown && probability >= SHOWN_FROM;
   setText(button.querySelector(".share"), visible ? percent(probability) : "");
   button.querySelector(".bar").style.transform = `scaleX(${shown ? probability : 0})`;
 }

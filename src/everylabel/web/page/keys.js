@@ -2,6 +2,7 @@
 import { chooseByDigit, chooseByLetter, focusFilter } from "./answers.js";
 import { dialogOpen, gaveBack, showDialog } from "./dialogs.js";
 import { byId, make, setText } from "./dom.js";
+import { nothing } from "./missed.js";
 import { manyClasses, on, state } from "./state.js";
 import { unfold, yesNoKey, yesNoKeys } from "./yes_no.js";
 
@@ -77,7 +78,10 @@ function handle(event, run) {
   }
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (manyClasses() && !event.shiftKey && /^\p{L}$/u.test(event.key)) {
-    if (chooseByLetter(key)) event.preventDefault();
+    if (state.yesNo && (key === "y" || key === "n")) {
+      event.preventDefault(); // meant for a proposal: it must not begin to filter
+      nothing("Nothing is proposed here. ⇧F filters the classes.");
+    } else if (chooseByLetter(key)) event.preventDefault();
     else {
       unfold();
       focusFilter(); // the letter is typed there

@@ -68,11 +68,12 @@ export async function openPerson(check, again) {
   const text = "Answers are kept under this name. Several people can label at once, each under their own.";
   const name = await askName({ value: state.person, text, check });
   if (name === null) return;
-  const other = name !== state.person;
+  const before = state.person;
   writePerson(name);
-  if (!other) return;
+  if (name === before) return;
   await again();
-  toast(`You label as “${name}” now.`);
+  const stay = state.progress?.people.some((each) => each.name === before && each.answers);
+  toast(`You label as “${name}” now.${stay ? ` Earlier answers stay under “${before}”.` : ""}`);
 }
 
 export function showPerson() {

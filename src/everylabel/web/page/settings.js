@@ -123,7 +123,7 @@ export function openSettings() {
     strategyChoice(status),
     checkChoice(status),
     ...(state.progress?.names ? [namesChoice(status)] : []),
-    ...(state.progress?.network ? [networkChoice(state.progress.network, status)] : []),
+    ...(state.progress?.network && !state.multiLabel ? [networkChoice(state.progress.network, status)] : []),
     status,
     ...(state.multiLabel ? [tickChoice()] : []),
     hideRow,
