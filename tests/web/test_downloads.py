@@ -38,7 +38,7 @@ class Made:
         self.files, self.began, self.open = 0, threading.Semaphore(0), threading.Event()
         self.states: list[weakref.ref[State]] = []
         self.pieces: Callable[[], Iterator[bytes]] = self._blocks
-        self.folder: Path | None = None
+        self.folder: str | None = None
         self.open.set()
 
     def label_set(self) -> "Future[None]":
@@ -153,13 +153,13 @@ def test_a_full_disk_is_reported_and_small_files_are_sent(
         made.pieces = lambda: iter([b"a,b\n", b"1,2\n"])
         assert got(address).text == "a,b\n1,2\n"
         monkeypatch.undo()
-        made.pieces, made.folder = blocks, tmp_path
+        made.pieces, made.folder = blocks, str(tmp_path)
         assert len(got(address).content) == WHOLE
 
 
 def test_a_large_file_lies_in_the_folder_and_has_no_name(tmp_path: Path) -> None:
     made = Made()
-    made.folder = tmp_path
+    made.folder = str(tmp_path)
     with server(1, made) as address, asking(address, PATHS[0]) as idle:
         assert idle.recv(10)  # it is sent, so it is complete
         assert not list(tmp_path.iterdir())

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ def read_labels(
 
 
 def plain_rows(
-    file: Path, names: Sequence[str], encoding: str | None, long_rows: str | None
+    file: Path, names: list[str], encoding: str | None, long_rows: str | None
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a table; guarded cells of a CSV file are as before."""
     plain = unguarded if file.suffix.lower() in GUARDED else str

@@ -13,7 +13,6 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from urllib.parse import quote
 
@@ -86,10 +85,11 @@ class Downloads:
 
     def _reply(self, export: Export, what: str) -> Response:
         project, form = self.shown.project, export.form
-        return file_reply(export.pieces, form.media, f"{project.name}-{what}{form.ending}", project.folder)
+        name = f"{project.name}-{what}{form.ending}"
+        return file_reply(export.pieces, form.media, name, str(project.folder))
 
 
-def file_reply(pieces: Iterator[bytes], media: str, name: str, folder: Path | None = None) -> Response:
+def file_reply(pieces: Iterator[bytes], media: str, name: str, folder: str | None = None) -> Response:
     """Return a file as a reply; a large one is stored in the folder before its first byte is sent."""
     file = SpooledTemporaryFile(IN_MEMORY, dir=folder)  # noqa: SIM115 closed once it is sent
     try:
