@@ -118,11 +118,6 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
 
 def softmax(logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
     """Return probabilities of the logits' own kind and precision."""
-    if type(logits) is np.ndarray:  # the most frequent case: the same sums with half of the calls
-        raised = logits - np.maximum.reduce(logits, axis=-1, keepdims=True)
-        np.exp(raised, out=raised)
-        raised /= np.add.reduce(raised, axis=-1, keepdims=True)
-        return raised
     xp = array_namespace(logits)
     grown = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     return grown / xp.sum(grown, axis=-1, keepdims=True)

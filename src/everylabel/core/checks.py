@@ -164,10 +164,6 @@ def warn_of_outliers(features: Array, name: str) -> None:
 
 def with_bias(features: Array) -> Array:
     """Return the features with the constant 1 of the bias appended as the last column."""
-    if type(features) is np.ndarray:  # the most frequent case, three times faster
-        whole = np.empty((len(features), features.shape[1] + 1), features.dtype)
-        whole[:, :-1], whole[:, -1] = features, 1.0
-        return whole
     xp = namespace(features=features)
     one = xp.ones((features.shape[0], 1), dtype=features.dtype, device=device(features))
     return xp.concat([features, one], axis=1)

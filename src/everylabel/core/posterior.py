@@ -22,7 +22,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 from array_api_compat import device
 from jaxtyping import Bool, Float
 
@@ -60,14 +59,14 @@ class Data:
         return int(self.labels.shape[0])
 
     def append(self, new: Labelled, targets: Targets) -> Data:
-        """Return the data with new rows; the columns of label_sums of other classes are copied unchanged."""
+        """Return the data with new rows."""
         xp: Any = array_namespace(new.features)
         new = self._in_own_precision(new)
         features, labels, weights = (
             xp.concat([old, more])
             for old, more in zip((self.features, self.labels, self.weights), new, strict=True)
         )
-        sums = self._with_sums(new, targets)
+        sums = self.label_sums + self._summed(new, targets)
         return replace(self, features=features, labels=labels, weights=weights, label_sums=sums)
 
     def take_back(self, gone: Labelled, targets: Targets) -> Data:
@@ -113,15 +112,6 @@ class Data:
         return (
             same if len(same.shape) == 1 else xp.all(same | (xp.isnan(self.labels) & xp.isnan(label)), axis=1)
         )
-
-    def _with_sums(self, new: Labelled, targets: Targets) -> Float[Array, "d k"]:
-        """Return label_sums with these labels added; the columns of other classes are copied unchanged."""
-        if type(self.label_sums) is not np.ndarray:
-            return self.label_sums + self._summed(new, targets)
-        certain = targets(new.labels, self.label_sums.shape[1])
-        some, sums = np.flatnonzero(np.any(certain, axis=0)), self.label_sums.copy()
-        sums[:, some] += float64(new.features).T @ (new.weights[:, None] * certain[:, some])
-        return sums
 
     def _summed(self, some: Labelled, targets: Targets) -> Float[Array, "d k"]:
         """Return the contribution of these labels to label_sums."""

@@ -35,6 +35,8 @@ from everylabel.selection.pool.features import Features, Folded, Scaled
 from everylabel.selection.pool.history import Answer, History, Options
 from everylabel.selection.pool.view import LearningPool, Where
 
+FEW = 6  # labels up to which a product for each takes less time than one for all classes
+
 
 class Pool(LearningPool):
     """Instances to choose from, and a posterior that learns their labels.
@@ -374,11 +376,11 @@ class Pool(LearningPool):
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Update the cache to the posterior: a product for each label or, if these are fewer, each class."""
+        """Update the cache to the posterior, label by label; in one pass if many are pending."""
         pending, self._pending = self._pending, []
         means = [self._cached_at.mean, *(posterior.mean for posterior, _ in pending)]
         moves = sum(after is not before for before, after in pairwise(means))
-        few = 1 if self.method == "exact" else self.n_classes  # an exact label may move all classes
+        few = 1 if self.method == "exact" else FEW  # an exact label may move all classes
         if all(i is not None for _, i in pending) and moves > few:
             old, self._cached_at = self._cached_at, self.posterior
             follow_many(self._cached, old, self.posterior)
