@@ -222,7 +222,6 @@ CORE = [
     Mutant("core/updates/monte_carlo.py", "xp.exp(each.log_weights) for", "0.0 * each.log_weights + 0.1 for", "core/test_monte_carlo.py"),
     Mutant("core/updates/monte_carlo.py", "probs = logits / xp.sum(logits, axis=1, keepdims=True)", "probs = logits", "core/test_monte_carlo.py"),
     Mutant("core/updates/monte_carlo.py", "xp.exp(each.log_weights)", "xp.exp(samples.log_weights)", "experiments/test_updating.py"),
-    Mutant("experiments/training.py", "- 2.0 * chosen + 1.0", "- chosen + 1.0", "experiments/test_summary.py"),
     Mutant("labelling/quality/certificate.py", "(self.rate * self.size - self.wrong) / (self.size - self.n)", "self.rate", "labelling/test_certificate.py"),
     Mutant("labelling/quality/certificate.py", "1.0 + c * m / (1.0 - m)", "1.0 + 2 * c * m / (1.0 - m)", "labelling/test_certificate.py"),
     Mutant("labelling/auto_label.py", "reference_probs[near, guess[at : at + BLOCK, None]]", "reference_probs[near, 0]", "labelling/test_auto_label.py"),

@@ -64,13 +64,6 @@ RELATIVE = {"stages": "baseline", "new-sizes": "baseline", "whole-pool": "margin
 RELATIVE |= dict.fromkeys(("batch-selection", "look-ahead", "label-noise", "imbalance"), "random")
 RELATIVE |= {"network-updates": "no update", "network-batches": "random"}
 RELATIVE |= {"network-intervals": "every 10, no update"}
-CLOSENESS = {
-    "distance": "distance to retraining (mean total variation)",
-    "flips": "decisions that differ from retraining's",
-    "calibration error": "expected calibration error",
-    "log loss": "negative log likelihood",
-    "Brier score": "Brier score",
-}
 
 
 def write_report(results: Results, command: str, folder: Path) -> Path:
@@ -289,14 +282,12 @@ def _closeness(training: str, rows: list[Row]) -> Section:
     heading = f"How close updates come to retraining (beyond the paper){SHORT[training]}"
     note = (
         f"Over the learning stages, |D+| = 10, trained {TRAININGS[training]}. Monte Carlo averages "
-        "predictions where the others predict at the mean, so it has no distance and no flips."
+        "predictions where the others predict at the mean, so it has no distance."
     )
     at_the_mean = [row for row in rows if row.variant != "Monte Carlo"]
-    tables = [
-        _mean_table(at_the_mean if metric in ("distance", "flips") else rows, metric, title)
-        for metric, title in CLOSENESS.items()
-    ]
-    return Section(heading, note, [_picture(f"distance-{training}", "Distance to retraining", apart)], tables)
+    table = _mean_table(at_the_mean, "distance", "distance to retraining (mean total variation)")
+    picture = _picture(f"distance-{training}", "Distance to retraining", apart)
+    return Section(heading, note, [picture], [table])
 
 
 def _illustration() -> Section:
