@@ -8,7 +8,7 @@ import codecs
 import csv
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from itertools import chain
@@ -24,7 +24,7 @@ FIELD_LIMIT = 2**31 - 1
 JOIN, CUT = "join", "cut"  # treatment of rows that are too long
 SHOWN = 80  # characters of such a row
 Row = dict[str, Any]
-Rows = Callable[[list[str]], Iterable[Row]]  # yields the named columns of each row
+Rows = Callable[[Sequence[str]], Iterable[Row]]  # yields the named columns of each row
 AT_A_TIME = 4096  # rows
 LEVELS = 5  # depth of nested objects that become columns
 # raised by pyarrow for a damaged file; its errors are subclasses of these
@@ -33,7 +33,7 @@ ERRORS = {"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#
 
 
 def read_rows(
-    path: Path, columns: list[str] | None, encoding: str | None = None, long_rows: str | None = None
+    path: Path, columns: Sequence[str] | None, encoding: str | None = None, long_rows: str | None = None
 ) -> Iterator[Row]:
     """Yield the named columns of each row; raise for a missing column before the first row.
 
@@ -42,7 +42,7 @@ def read_rows(
     """
     with _naming(path):
         names, rows = _table(path, encoding, long_rows)
-        check_columns(path, names, columns or [])
+        check_columns(path, names, columns or ())
         yield from rows(list(dict.fromkeys(names)) if columns is None else columns)
 
 
@@ -105,7 +105,7 @@ class Column:
         return self._length
 
 
-def check_columns(path: Any, there: list[str], wanted: list[str]) -> None:
+def check_columns(path: Any, there: Sequence[str], wanted: Sequence[str]) -> None:
     """Raise for a missing column, and list the existing ones."""
     missing = [name for name in wanted if name not in there]
     if missing:
@@ -169,11 +169,11 @@ def _objects(path: Path, encoding: str | None) -> list[Row]:
 
 
 def _parquet(path: Path) -> tuple[list[str], Rows]:
-    def rows(columns: list[str]) -> Iterator[Row]:
+    def rows(columns: Sequence[str]) -> Iterator[Row]:
         """Yield rows, never all in memory."""
         with _opened(path) as file:
             try:
-                for batch in file.iter_batches(batch_size=AT_A_TIME, columns=columns):
+                for batch in file.iter_batches(batch_size=AT_A_TIME, columns=list(columns)):
                     values, names = [column.to_pylist() for column in batch.columns], batch.schema.names
                     yield from (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
             except DAMAGED as error:
@@ -211,7 +211,7 @@ def _xlsx(path: Path) -> tuple[list[str], Rows]:
     while header and not header[-1]:
         header.pop()
 
-    def rows(columns: list[str]) -> Iterator[Row]:
+    def rows(columns: Sequence[str]) -> Iterator[Row]:
         if len(sheets) > 1:
             warnings.warn(
                 f"{path.name} has {len(sheets)} sheets; the first is read, {sheets[0]!r}, not "
@@ -311,7 +311,7 @@ def _delimited(path: Path, encoding: str | None, long_rows: str | None) -> tuple
     header = [name.strip() for name in next(reader, [])]
     n = len(header)
 
-    def rows(columns: list[str]) -> Iterator[Row]:
+    def rows(columns: Sequence[str]) -> Iterator[Row]:
         at = {name: header.index(name) for name in columns}
         too_long: list[str] = []
         for row in reader:
