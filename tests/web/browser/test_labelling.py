@@ -399,7 +399,7 @@ def test_export_saves_a_file_or_says_why_not(page: Page, digits: Server, tmp_pat
     page.open("export")
     page.answer("6")
     page.dialog("e")
-    page.find('[aria-label="Answers as CSV"]').click()
+    page.until(lambda: page.all('[aria-label="Answers as CSV"]'))[0].click()
     page.until(lambda: "Saved" in page.text("dialog"))
     files = page.until(lambda: list(tmp_path.glob("*.csv")))
     assert "export" in files[0].read_text()

@@ -51,15 +51,18 @@ def test_project_is_labelled_from_the_first_class_to_the_last_item(
 ) -> None:
     page = fresh(driver, photos).open()
     page.dialog("e")
-    page.find('[aria-label="Model: everylabel"]').click()
+    page.until(lambda: page.all('[aria-label="Model: everylabel"]'))[0].click()
     page.until(lambda: "Not possible" in page.text("dialog"))
     page.console()  # the browser notes the 409
     page.close()
     page.find("#no-classes button").click()
     _add_class(page, "warm")
+    page.answer("1")
     page.press("n")
     _add_class(page, "cold")
     assert not page.find("#no-classes").is_displayed()
+    assert len({each.rect["y"] for each in page.all("#classes .class")}) == 1  # side by side
+    page.answer("u")
     for i in range(len(SIZES)):
         page.until(lambda: page.find("#item img").get_property("naturalWidth"))
         assert page.find("#item img").rect["height"] <= page.find("#item").rect["height"]

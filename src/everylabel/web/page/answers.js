@@ -20,6 +20,7 @@ import { draw as drawTicks, startTicks, toggle } from "./ticks.js";
 
 const WITHOUT_FILTER = 10;
 const LIKELY = 5;
+const FIRST = 2; // classes that move beside each other while the next one is added
 const SHOWN_FROM = 0.015; // lowest probability shown
 const ORDER = "1234567890";
 const LEAST = { narrow: 104, medium: 176, wide: 272 }; // least width of a button in pixels
@@ -100,9 +101,9 @@ function drawClasses() {
   if (names === drawn) return; // only counts changed
   drawn = names;
   buttons = new Map(classes.map((each, i) => [each.id, classButton(each, keys[i])]));
-  const stays = !manyClasses() && state.progress?.labelled && laidOut?.number && classes.length >= laidOut.number;
+  const stays = !manyClasses() && state.progress?.labelled && laidOut?.number > FIRST && classes.length >= laidOut.number;
   box.replaceChildren(...buttons.values());
-  if (!stays) layOut(); // a class added while people label comes last, and no other moves
+  if (!stays) layOut(); // a class added while people label comes last, and no other moves, except the first
   document.documentElement.classList.toggle("many-classes", manyClasses());
   byId("no-classes").hidden = classes.length > 0;
   byId("filter-box").hidden = classes.length <= WITHOUT_FILTER;
