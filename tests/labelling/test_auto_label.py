@@ -1,8 +1,5 @@
 """Let the model finish: people confirm a random sample, the model learns nothing, one undo reverts it."""
 
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -154,24 +151,6 @@ def test_a_model_that_is_sure_of_too_few_items_is_refused(tmp_path: Path) -> Non
         with pytest.raises(Refused, match="nothing is confirmed yet"):
             asked.finish("me").result()
         assert (made.state.finished, made.state.proposals, made.state.promise) == ({}, {}, None)
-
-
-def test_previews_are_computed_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone, clashes, agreement = threading.Lock(), [], auto_label._agreement
-
-    def slow(*given: Any) -> Any:
-        clashes.append(not alone.acquire(blocking=False))
-        time.sleep(0.05)
-        if not clashes[-1]:
-            alone.release()
-        return agreement(*given)
-
-    monkeypatch.setattr(auto_label, "_agreement", slow)
-    with service(tmp_path / "log", check_every=0) as made, ThreadPoolExecutor(4) as threads:
-        label(made, 30)
-        previews = [threads.submit(Finishing(made.views).preview, RATE, 0.95) for _ in range(4)]
-        assert len({one.result().result()["items"] for one in previews}) == 1
-    assert clashes == [False] * 4
 
 
 def test_taking_back_ends_the_confirmations(tmp_path: Path) -> None:

@@ -299,17 +299,6 @@ def test_set(state: State, tested: Mapping[str, Any] | None) -> dict[str, Any] |
     }
 
 
-def names(on: bool, hold: bool, used: bool) -> dict[str, Any]:
-    """Return whether class names teach, and a sentence about it."""
-    if on and not hold:
-        sentence = "The class names are ignored, because the answers do not fit them."
-    elif on:
-        sentence = "The model starts from the class names and uses them as long as the answers fit."
-    else:
-        sentence = "The model ignores the class names: they are switched off in the settings."
-    return {"on": on, "hold": hold, "used": used, "sentence": sentence}
-
-
 def classes(state: State, predicted: Sequence[int] | None = None) -> list[dict[str, Any]]:
     """Return the classes in the order shown, each with its number of labels and of predicted items."""
     book = state.book

@@ -436,12 +436,18 @@ class Views:
         }
 
     def _names(self) -> Reply | None:
-        """Return whether class names teach the model; None without an encoder for them."""
-        learner = self.desk.learner
+        """Return whether class names teach the model, and a sentence; None without an encoder for them."""
+        learner, on = self.desk.learner, bool(self.state.settings["names"])
         if self.desk.names.encoder is None:
             return None
-        on = bool(self.state.settings["names"])
-        return progress.names(on, learner.names_hold, on and learner.names is not None)
+        if not on:
+            sentence = "The model ignores the class names: they are switched off in the settings."
+        elif learner.names_hold:
+            sentence = "The model starts from the class names and uses them as long as the answers fit."
+        else:
+            sentence = "The class names are ignored, because the answers do not fit them."
+        used = on and learner.names is not None
+        return {"on": on, "hold": learner.names_hold, "used": used, "sentence": sentence}
 
     def _task(self, person: str) -> Reply | None:
         lease = self.state.leases.get(person)

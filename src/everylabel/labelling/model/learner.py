@@ -71,13 +71,11 @@ class Learner:
         self.rows, self.ids = rows, ids
         self.pool: Pool
         self.columns: tuple[int, ...]
-        self.scaled_on: int  # number of items that the scale was fitted on
         n = training.n_items
-        keeps_scale = before is not None and before.scaled_on == n
-        self.scaled_on = before.scaled_on if before is not None and keeps_scale else n
-        self.scaling = rows.scaling(ids, self.scaled_on) if n else rows.given
+        self.scaled_on = n  # number of items that the scale was fitted on
+        self.scaling = rows.scaling(ids, n) if n else rows.given
         self.folded = rows.is_folded(n)
-        features = self._reused(before, n) if before is not None and keeps_scale else None
+        features = self._reused(before, n) if before is not None and before.scaled_on == n else None
         if features is None:
             features = rows.on_scale(ids, 0, n, self.scaling, self.folded)
         if before is not None:

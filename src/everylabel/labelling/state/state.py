@@ -451,38 +451,46 @@ class LabelSet(NamedTuple):
         """Return the labels of a state; vectors: class number -> vectors of its name, which may teach."""
         book = state.book
         place = {number: j for j, number in enumerate(book.order)}
-        by_item = sorted(state.labels.items())
 
         def placed(value: Value) -> Value:
             return value.numbered(place) if isinstance(value, ClassSet) else place.get(value, value)
 
-        labels = {item: placed(value) for item, value in by_item if value != NONE}
-        none = [item for item, number in by_item if number == NONE]
-        answers = {
-            item: [answer._replace(value=placed(answer.value)) for answer in given]
-            for item, given in state.answers.items()
-        }
-        names = {place[number]: some for number, some in vectors.items() if number in place}
-        times = {seq: entry.at for seq, entry in state.history.items()}
-        test = {item: placed(value) for item, value in state.test_labels.items() if value != NONE}
-        classes, withdrawn = [book.names[number] for number in book.order], state.withdrawn_items()
+        def by_item(values: Mapping[int, Value | None]) -> dict[int, Any]:
+            return {i: placed(value) for i, value in sorted(values.items()) if value not in (None, NONE)}
+
         known = {*state.labels, *state.test_labels}
-        said = {i: state.by_model(i) for i in state.finished if i not in known}
-        said |= {i: state.classes_by_model(i) for i in state.partly.keys() - said.keys()}
-        by_model = {i: placed(value) for i, value in sorted(said.items()) if value is not None}
-        gone = {i: frozenset(place[number] for number in state.place(i).ruled_out) for i in state.doubted}
-        gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
-        given = _copied(state.ids), classes, labels, answers, times, names, withdrawn, test, none, by_model
+        by_model = {i: state.by_model(i) for i in state.finished if i not in known}
+        by_model |= {i: state.classes_by_model(i) for i in state.partly.keys() - by_model.keys()}
+        ruled_out = {i: frozenset(place[c] for c in state.place(i).ruled_out) for i in state.doubted}
         without_suggestions = state.without_suggestions() if state.suggestions else ()
         suggestions = [one.translated(place, without_suggestions) for one in state.suggested()]
-        drawn = check_weights(state.standing_checks()) if suggestions else None
-        whole = [one.translated(place, state.missing) for one in state.suggested() if one.source == GIVEN]
-        reviewed = {
-            i: c for one in whole for i, c in zip(one.items.tolist(), one.classes.tolist(), strict=True)
-        }
-        final = {item: placed(value) for item, value in state.adjudicated().items()}
-        more = state.generation, suggestions, drawn, reviewed, state.multi_label, final
-        return cls(*given, gone, list(state.missing), trust_names, *more)
+        given = [one.translated(place, state.missing) for one in state.suggested() if one.source == GIVEN]
+        return cls(
+            ids=_copied(state.ids),
+            classes=[book.names[number] for number in book.order],
+            labels=by_item(state.labels),
+            answers={
+                item: [answer._replace(value=placed(answer.value)) for answer in answers]
+                for item, answers in state.answers.items()
+            },
+            times={seq: entry.at for seq, entry in state.history.items()},
+            names={place[number]: some for number, some in vectors.items() if number in place},
+            withdrawn=state.withdrawn_items(),
+            test=by_item(state.test_labels),
+            none=sorted(item for item, number in state.labels.items() if number == NONE),
+            by_model=by_item(by_model),
+            ruled_out={i: some for i, some in ruled_out.items() if 0 < len(some) < len(book.order)},
+            missing=list(state.missing),
+            trust_names=trust_names,
+            generation=state.generation,
+            suggestions=suggestions,
+            drawn=check_weights(state.standing_checks()) if suggestions else None,
+            given={
+                i: c for one in given for i, c in zip(one.items.tolist(), one.classes.tolist(), strict=True)
+            },
+            multi_label=state.multi_label,
+            final=by_item(state.adjudicated()),
+        )
 
     def seen_from(self, ids: Sequence[str]) -> LabelSet:
         """Return the same labels with items numbered by another list of ids that contains all of them."""
