@@ -177,13 +177,6 @@ def test_last_layer_alone() -> None:
         train_network(model, labelled, layers="first")
 
 
-def test_early_stop_and_mixed_precision() -> None:
-    labelled = Labelled(IMAGES[:50], np.arange(50), Y[:50])
-    model = train_network(cnn(), labelled, epochs=1000, stop_at=0.3, mixed_precision=True)
-    with torch.no_grad():
-        assert (model(IMAGES[:50]).argmax(1).numpy() == Y[:50]).mean() > 0.8
-
-
 def test_plot(monkeypatch: pytest.MonkeyPatch) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("agg")

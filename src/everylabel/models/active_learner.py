@@ -69,8 +69,6 @@ def train_network(
     learning_rate: float = 0.01,
     batch_size: int = 64,
     weight_decay: float = 1e-4,
-    stop_at: float | None = None,
-    mixed_precision: bool = False,
 ) -> torch.nn.Module:
     """Train a network by the paper's recipe (RAdam, 200 epochs, batches of 64, cosine), and return it.
 
@@ -82,10 +80,6 @@ def train_network(
         Train the whole network, or only its last linear layer on frozen features.
     epochs, learning_rate, batch_size, weight_decay
         The paper's values for a last layer; whole networks often need a learning rate of 0.001.
-    stop_at : float, optional
-        Stop early once the mean loss of an epoch is below this.
-    mixed_precision : bool
-        Compute in bfloat16 where that is safe.
 
     Examples
     --------
@@ -105,17 +99,11 @@ def train_network(
     loader = torch.utils.data.DataLoader(labelled, batch_size=batch_size, shuffle=True)
     model.train(layers == "all")
     for _ in range(epochs):
-        losses = []
         for batch in loader:
-            with torch.autocast(place.type, torch.bfloat16, enabled=mixed_precision):
-                loss = batch_loss(model, batch, place)
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            batch_loss(model, batch, place).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-            losses.append(float(loss.detach()))
         schedule.step()
-        if stop_at is not None and np.mean(losses) < stop_at:
-            break
     return model.eval()
 
 
@@ -137,11 +125,8 @@ class History(list):
     """One row (a dict) per retraining: round, labels, seconds, guessed, and further measurements."""
 
     def frame(self) -> Any:
-        """Return a pandas data frame, or the list of rows if pandas is not installed."""
-        try:
-            return need("pandas", "table", "a data frame").DataFrame(list(self))
-        except ImportError:
-            return list(self)
+        """Return a pandas data frame."""
+        return need("pandas", "table", "a data frame").DataFrame(list(self))
 
     def plot(self, ax: Any = None) -> Any:
         """Plot accuracy against labels: on held-out items, and of the predictions made before each answer."""
@@ -230,9 +215,7 @@ class ActiveLearner:
         self.skipped: set[int] = set()
         self.history = History()
         self.folder: Path | None = None  # folder of the run, after `save`
-        self._guesses: list[
-            bool
-        ] = []  # whether each prediction was right, for labels since the last retraining
+        self._guesses: list[bool] = []  # of the labels since the last retraining: predicted right?
         self._trained_on = 0
         self.network: _ModuleNetwork | _EncoderNetwork
         if isinstance(pool, list) and pool and isinstance(pool[0], str):

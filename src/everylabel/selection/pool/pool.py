@@ -236,7 +236,7 @@ class Pool(LearningPool):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Context manager: labels learned inside update the logits at the end, in one pass over the features.
+        """Context manager: labels learned inside update the logits at the end, for many in one pass.
 
         Inside, the posterior is up to date and the logits are not. The result is the same as learning
         one by one, up to rounding.
@@ -256,15 +256,11 @@ class Pool(LearningPool):
                 f"posterior is {posterior.likelihood!r}, the pool's is {self.posterior.likelihood!r}; "
                 "expected both with several classes per item, or both with one"
             )
-        if posterior.multi_label and self.labels.shape[1] > posterior.n_classes:
+        seen = self.labels.shape[1] if posterior.multi_label else int(self.labels.max()) + 1
+        if posterior.n_classes < seen:
             raise EverylabelError(
-                f"posterior has {posterior.n_classes} classes and the pool's labels {self.labels.shape[1]}; "
-                "expected a posterior with all classes of the pool"
-            )
-        if not posterior.multi_label and len(self) and int(self.labels.max()) >= posterior.n_classes:
-            raise EverylabelError(
-                f"posterior has {posterior.n_classes} classes and the pool has labels up to "
-                f"{int(self.labels.max())}; expected a posterior with all classes of the pool"
+                f"posterior has {posterior.n_classes} classes and the pool's labels {seen}; expected a "
+                "posterior with all classes of the pool"
             )
         features = self._cached.features
         width = features.array.shape[1]
