@@ -62,9 +62,8 @@ def test_doctor_reports_and_rebuilds(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     with label(tmp_path, "digits") as server:
         answer(server.client, 3, threading.Event())
-        code, text = run("doctor", "digits")
-        assert code == 2
-        assert "stop the server first" in text
+        code, text = run("doctor", "digits")  # also while people label
+        assert code == 0, text
         server.stop()
     code, text = run("doctor", "digits")
     assert code == 0, text

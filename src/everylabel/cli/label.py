@@ -158,7 +158,7 @@ def label(
 def _label(source: str, given: "LabelOptions", moved: bool) -> None:
     """Serve the page of a source. `moved`: the default port is in use, so the page is at another one."""
     from everylabel.formats.suggestions import read_suggestions
-    from everylabel.projects.log import STORE, kept_in
+    from everylabel.projects.log import kept_in
     from everylabel.web.server import check_free, serve
 
     store = given.store
@@ -171,9 +171,6 @@ def _label(source: str, given: "LabelOptions", moved: bool) -> None:
     with embedding_bar() as progress:
         serve(project, serving, lambda address: _ready(address, given.host), note, progress)
     again = command(*_repeated(sys.argv[1:]))
-    log = Path(store or project.folder / STORE)
-    if "://" not in (store or "") and not log.exists():
-        note(f"the log {str(log)!r} is gone: restore it, or the copy that the server named")
     print(f"stopped; everything is stored in {kept_in(project, store)}; to continue: {again}", flush=True)
 
 

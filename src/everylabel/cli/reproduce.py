@@ -5,6 +5,7 @@ import shlex
 import sys
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,7 +67,9 @@ def reproduce(
         _list(console, folder)
         return
     need("matplotlib", "plot", "the report's plots")  # fail before hours of work, not after
+    from everylabel.experiments.data import load
     from everylabel.experiments.reporting.report import check_folder, write_report
+    from everylabel.experiments.reporting.summary import EXPERIMENTS
     from everylabel.experiments.results import Results
 
     named = [*(experiments or []), *(dataset or [])]
@@ -89,7 +92,8 @@ def reproduce(
     stored = Results(results)
     try:
         if cells:
-            _run_cells(cells, stored, command, folder, jobs, ray)
+            loader = partial(load, folder=folder if ray is None else str(Path(folder).absolute()))
+            run_with_bar(cells, EXPERIMENTS.values(), loader, stored, command, jobs, ray)
         page = write_report(stored, command, report)
         if export is not None:
             stored.export(export)
@@ -131,18 +135,6 @@ def _cells(names: list[str], datasets: list[str], reps: int, training: str, fold
             "network experiments on items (fashion-mnist, texts), the others on features"
         )
     return cells
-
-
-def _run_cells(
-    cells: "list[Cell]", stored: "Results", command: str, folder: str, jobs: int | None, ray: str | None
-) -> None:
-    from functools import partial
-
-    from everylabel.experiments.data import load
-    from everylabel.experiments.reporting.summary import EXPERIMENTS
-
-    loader = partial(load, folder=folder if ray is None else str(Path(folder).absolute()))
-    run_with_bar(cells, EXPERIMENTS.values(), loader, stored, command, jobs, ray)
 
 
 def run_with_bar(

@@ -3,14 +3,14 @@
 The old log is never changed.
 """
 
-from contextlib import closing, nullcontext
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from everylabel.data.items import Options
 from everylabel.log.backup import valid_prefix, write_log
-from everylabel.log.database import Taken, lock_file, shown_place
+from everylabel.log.database import shown_place
 from everylabel.log.store import Damaged, Store, StoreError
 from everylabel.projects.log import STORE
 from everylabel.projects.project import ENDING, Remembered, located, remembered
@@ -47,7 +47,7 @@ def find_log(source: str, folder: Path | None, store: str | None) -> LogLocation
 
 
 def _name(about: Remembered, store: str | None) -> str:
-    """Return the name of a project's log in its store: see `labelled.log_name`."""
+    """Return the name of a project's log in its store: see `projects.log.log_name`."""
     if store is None or not about.id:
         return about.name
     both = f"{about.name} {about.id}"
@@ -61,14 +61,13 @@ def _name(about: Remembered, store: str | None) -> str:
 def examine(place: LogLocation, out: Path | None = None) -> Findings:
     """Check a project's log; if it is damaged, copy the events before the damage to a new log."""
     shown = shown_place(place.store)
-    with _locked(place.store):
-        try:
-            with closing(Store(place.store, place.name, write=False)) as log:
-                count = len(log.content()[0])
-            return Findings([f"the log {shown}: {count:,} events, all whole"], [])
-        except Damaged as error:
-            wrong = [f"the log {shown} is damaged: {error.what}"]
-        rows, items, items_lost = valid_prefix(place.store, place.name)
+    try:
+        with closing(Store(place.store, place.name, write=False)) as log:
+            count = len(log.content()[0])
+        return Findings([f"the log {shown}: {count:,} events, all whole"], [])
+    except Damaged as error:
+        wrong = [f"the log {shown} is damaged: {error.what}"]
+    rows, items, items_lost = valid_prefix(place.store, place.name)
     if not rows:
         return Findings([], [*wrong, UNREADABLE])
     if items_lost:
@@ -77,15 +76,3 @@ def examine(place: LogLocation, out: Path | None = None) -> Findings:
     write_log(target, place.name, rows, items)
     fine = f"{len(rows):,} events of the log {shown} are whole: all up to event {rows[-1].seq:,}"
     return Findings([fine], wrong, target)
-
-
-def _locked(store: str) -> Any:
-    """Lock a log file against servers while it is read."""
-    if "://" in store or not Path(store).is_file():
-        return nullcontext()
-    try:
-        return closing(lock_file(Path(store)))
-    except Taken as error:
-        raise StoreError(
-            f"store {store!r} is in use by a server; expected one that is not: stop the server first"
-        ) from error

@@ -408,25 +408,19 @@ def _with_features(
     needed : positions that must be embedded, besides a sample; None: all
     """
     known = {"folder": folder, "about": about, "trust_code": trust_code}
-    coming = None
-    if items.features is None and needed is not None and not is_begun(folder):
+    if items.features is not None:
+        return Project(**vars(items) | known | {"notes": outliers(items, items.features)})
+    if needed is not None and not is_begun(folder):
         coming = growing(items, about.options, folder, trust_code)
-    if coming is not None and needed is not None:
-        here, rows = coming.begin(needed, progress)
-        own = {"features": rows, "here": here, "coming": coming}
-        return Project(**vars(items) | own | known)
-    features = items.features
-    notes: tuple[str, ...] = ()
-    place: Path | None = None
-    if features is None:
-        features, broken, place, notes = features_of(items, about.options, folder, trust_code, progress)
-        if broken:
-            notes = (*notes, left_out(items, broken))
-            items = items.without(broken)
-    else:
-        notes = outliers(items, features)
+        if coming is not None:
+            here, rows = coming.begin(needed, progress)
+            return Project(**vars(items) | known | {"features": rows, "here": here, "coming": coming})
+    features, broken, place, notes = features_of(items, about.options, folder, trust_code, progress)
+    if broken:
+        notes = (*notes, left_out(items, broken))
+        items = items.without(broken)
     own = {"features": features, "notes": notes, "embedded_in": place}
-    return Project(**vars(items) | own | known)
+    return Project(**vars(items) | known | own)
 
 
 def outliers(items: Items, features: np.ndarray) -> tuple[str, ...]:
