@@ -5,7 +5,7 @@ from pathlib import Path
 from selenium import webdriver
 
 from tests.web.browser.conftest import fresh
-from tests.web.browser.pages import ENTER, SHIFT, Page
+from tests.web.browser.pages import BACKSPACE, ENTER, SHIFT, Page
 from tests.web.browser.servers import Server
 from tests.web.browser.texts import ARABIC, JOINED_NAME, LONG_NAME, MARKUP, write_texts
 
@@ -37,6 +37,23 @@ def test_a_long_text_scrolls_in_its_box_by_keys(text_page: Page) -> None:
     box.send_keys(" ")  # scrolls, does not skip
     text_page.until(lambda: text_page.script("return document.getElementById('item').scrollTop > 50"))
     assert text_page.find("#classes .class").is_displayed()
+
+
+TOP = "return document.querySelector('.stage').getBoundingClientRect().top"
+
+
+def test_the_next_item_is_seen_from_its_beginning_on_a_phone(text_page: Page) -> None:
+    text_page.size(390, 700, mobile=True)
+    text_page.open("thumb")
+    item = text_page.item
+    button = text_page.all("#classes .class")[-1]
+    text_page.script("arguments[0].scrollIntoView({block: 'center'})", button)
+    assert text_page.script(TOP) < 0
+    button.click()
+    text_page.moved_on(item)
+    assert text_page.script(TOP) >= 0
+    text_page.press(BACKSPACE)  # others share this server
+    text_page.shows(item)
 
 
 def test_an_unbroken_text_breaks(text_page: Page) -> None:

@@ -140,6 +140,8 @@ function draw() {
   // Create a new picture element: the last picture must not appear beside this item's classes.
   box.replaceChildren(...(task ? contents(task.item) : [state.looks ? looking() : finished()]));
   box.scrollTop = 0;
+  const card = box.closest(".stage");
+  if (card.getBoundingClientRect().top < 0) card.scrollIntoView(); // on a phone the page scrolls to the classes
   setText(byId("item-heading"), task ? `Item ${task.item.name}` : state.looks ? "Looking" : "All done");
   drawReason();
   adaptFocus();
