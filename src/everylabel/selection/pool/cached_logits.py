@@ -173,9 +173,7 @@ def _variances(features: Features, posterior: Posterior) -> np.ndarray:
     """Return diag(X cov X'), averaged over classes if each has its own covariance."""
     if shares_cov(posterior):
         return features.quadratic(to_numpy(posterior.cov))
-    parts = [
-        to_numpy(logit_variance(posterior, part)).mean(axis=1) for _, part in features.chunks(always=True)
-    ]
+    parts = [to_numpy(logit_variance(posterior, part)).mean(axis=1) for _, part in features.chunks()]
     return np.concatenate(parts).astype(features.dtype)
 
 

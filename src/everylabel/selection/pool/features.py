@@ -52,9 +52,6 @@ class Features:
     def _hold(self, array: Array, bias: bool) -> None:
         self.array, self.bias = array, bias
         self.n = int(self.array.shape[0])
-        numpy = isinstance(self.array, np.ndarray)
-        native = str(self.array.dtype).removeprefix("torch.") in ("float32", "float64")
-        self.in_memory = native and not (numpy and isinstance(self.array, np.memmap))
         double = str(self.array.dtype).endswith("float64")
         self.dtype: type = np.float64 if double else np.float32  # of the cache
         self._room: np.ndarray | None = None  # buffer of a pool that grows
@@ -75,7 +72,7 @@ class Features:
             self.array = array_namespace(self.array).concat([self.array, more.array])
             return
         self._room = with_room(self._room, self.array, more.array)
-        self.array, self.in_memory = self._room[: self.n], more.in_memory
+        self.array = self._room[: self.n]
 
     def take(self, idx: Any) -> Array:
         """Return the features (len(idx), d) of instances, without the bias."""
@@ -111,7 +108,7 @@ class Features:
     def norms(self) -> np.ndarray:
         """Return |h|^2 of every instance."""
         out: np.ndarray = np.empty(self.n, self.dtype)
-        for rows, part in self.chunks(always=True):
+        for rows, part in self.chunks():
             out[rows] = to_numpy(array_namespace(part).sum(part * part, axis=1))
         return out + self.dtype(self.bias)
 
@@ -120,7 +117,7 @@ class Features:
         out: np.ndarray = np.empty(self.n, self.dtype)
         body, cross = (cov[:-1, :-1], 2.0 * cov[:-1, -1]) if self.bias else (cov, None)
         body = _like(np.ascontiguousarray(body, self.dtype), self.array)
-        for rows, part in self.chunks(always=True):
+        for rows, part in self.chunks():
             xp = array_namespace(part)
             out[rows] = to_numpy(xp.sum((part @ body) * part, axis=1))
         if cross is not None:
@@ -134,11 +131,8 @@ class Features:
         half = isinstance(array, np.ndarray) and array.dtype == np.float16 and array.flags.c_contiguous
         return half and can_widen() and worth_compiling(array.size)
 
-    def chunks(self, always: bool = False) -> Iterator[tuple[slice, Array]]:
+    def chunks(self) -> Iterator[tuple[slice, Array]]:
         """Yield slices of rows and their features in the cache's precision."""
-        if self.in_memory and not always:
-            yield slice(0, self.n), self.array
-            return
         size = max(1, CHUNK // max(1, int(self.array.shape[1])))
         for start in range(0, self.n, size):
             rows = slice(start, min(start + size, self.n))
@@ -260,7 +254,7 @@ class Scaled:
         out = np.empty(len(self), np.float32)
         folded = (self.matrix @ body @ self.matrix.T).astype(np.float32)
         center = self.center.astype(np.float32)
-        for rows, part in self._plain.chunks(always=True):
+        for rows, part in self._plain.chunks():
             centred = np.subtract(part, center, dtype=np.float32)
             out[rows] = np.sum((centred @ folded) * centred, axis=1)
         return out
@@ -289,7 +283,7 @@ class Folded(Features):
 
     def __init__(self, seen: Scaled) -> None:
         self.array, self.bias, self.n = seen, True, len(seen)
-        self.dtype, self.in_memory, self._room = np.float32, False, None
+        self.dtype, self._room = np.float32, None
 
     def like(self, more: Any, posterior: Posterior) -> "Folded":
         if not isinstance(more, Scaled):
@@ -315,6 +309,6 @@ class Folded(Features):
         """Return diag(X cov X')."""
         return self.array.form(cov[:-1, :-1]) + self.array.times(2.0 * cov[:-1, -1], cov[-1, -1])
 
-    def chunks(self, always: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
-        for rows, _ in self.array._plain.chunks(always=True):
+    def chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        for rows, _ in self.array._plain.chunks():
             yield rows, self.array[rows]
