@@ -7,8 +7,6 @@ softmax(f)_c = exp(f_c) / sum_j exp(f_j)          log_softmax(f) = f - logsumexp
 Both are over the last axis and shifted by the largest logit, so that nothing overflows.
 """
 
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import array_api_compat
@@ -68,12 +66,6 @@ def is_real(array: Array) -> bool:
 def kind(array: Array) -> str:
     """Name an array's library and type for an error message."""
     return f"{type(array).__module__.split('.')[0]} {type(array).__name__}"
-
-
-@cache
-def can_compile() -> bool:
-    """Return whether numba is installed."""
-    return find_spec("numba") is not None
 
 
 def to_numpy(array: Array) -> np.ndarray:

@@ -10,11 +10,16 @@ import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
-from everylabel.core.arrays import can_compile
-
 SMALL = 2**19  # numbers that NumPy processes before a compiled loop has started
+
+
+@cache
+def can_compile() -> bool:
+    """Return whether numba is installed."""
+    return find_spec("numba") is not None
 
 
 def worth_compiling(work: int) -> bool:
@@ -49,8 +54,4 @@ def share(loop: Callable[[int, int], Any], n: int) -> list[Any]:
     if parts == 1:
         return [loop(0, n)]
     with ThreadPoolExecutor(parts) as threads:
-        try:
-            found = threads.map(loop, bounds[:-1], bounds[1:])
-        except RuntimeError:  # the interpreter is shutting down and starts no more threads
-            found = map(loop, bounds[:-1], bounds[1:])
-        return list(found)
+        return list(threads.map(loop, bounds[:-1], bounds[1:]))
