@@ -505,7 +505,7 @@ def test_figures_by_class_and_a_class_to_test_more(page: Page, digits: Server) -
     page.until(lambda: "of 10" in page.text(".figures-table"))
     assert "A figure needs 10 random checks" in page.text("dialog .note")
     assert "Each item is predicted by a model that did not learn its label." in page.text("dialog .note")
-    for width, height in ((1280, 820), (1440, 900)):
+    for width, height in ((1280, 820), (1440, 900), (390, 844)):
         page.size(width, height)
         assert page.script(OUT_OF_SIGHT, "h2, h3, th, .figures-table button") == []
         assert (

@@ -54,4 +54,7 @@ def test_a_suggestion_is_taken_by_one_key_and_hidden_on_random_checks(
     page.find("[data-do='sources']").click()
     page.until(lambda: "1,797" in page.text("dialog tbody"))
     assert "random check" in page.text("dialog tbody")
+    page.close()
+    page.size(390, 844, mobile=True)
+    assert not page.find(".suggestion kbd").is_displayed()  # a thumb has no keys
     assert page.console() == []
