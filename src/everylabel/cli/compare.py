@@ -40,14 +40,19 @@ def compare(
     text_column: options.TextColumn = None,
     image_column: options.ImageColumn = None,
     model: options.Model = None,
-    batch: Annotated[int, typer.Option(min=1, help="Labels per cycle, and at the start.")] = 10,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Labels of each cycle; as many random ones at the start.")
+    ] = 10,
     cycles: Annotated[int, typer.Option(min=1, help="Cycles of a learning curve.")] = 20,
     reps: Annotated[int, typer.Option(min=1, help="Repetitions with other random starts.")] = 5,
     candidates: Annotated[
-        int | None, typer.Option(min=1, help="Choose from this many random items; default: all.")
+        int | None, typer.Option(min=1, help="Choose from N random items each time; default: all.")
     ] = None,
     test_share: Annotated[
-        float, typer.Option(min=0.05, max=0.9, help="Share of held-out items, unless a file has its own.")
+        float,
+        typer.Option(
+            min=0.05, max=0.9, help="Share of items to hold out for testing, unless a file has test items."
+        ),
     ] = 0.3,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")] = None,
     ray: options.Ray = None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def demo(
     reps: Annotated[int, typer.Option(min=1, help="Repetitions, each with other digits.")] = 5,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the report and the plot.")] = Path("out/demo"),
 ) -> None:
     """Run two of the paper's experiments on handwritten digits. Write tables, a plot and a report."""
@@ -34,7 +34,7 @@ def demo(
         for repetition in experiment.run(reps):
             updating.extend(repetition)
             progress.advance(task)
-        for cell in experiment.run_selection(cells, results, jobs):
+        for cell in experiment.run_selection(cells, results, jobs or os.cpu_count() or 1):
             progress.update(task, advance=1, description=f"choosing: {cell.part}")
     rows = results.rows()
     console.print(_updating(updating, reps), _selection(rows, reps))

@@ -24,7 +24,7 @@ def doctor(
     store: options.Store = None,
     folder: options.Folder = None,
 ) -> None:
-    """Check a project's log for damage. Copy the answers before any damage to a new log."""
+    """Check a project's log for damage. If it is damaged, copy the intact part. Works while people label."""
     from everylabel.projects.doctor import examine, find_log
 
     if keep_later:

@@ -25,10 +25,14 @@ def embed(
             help="A CSV, JSON, JSONL, Excel or Parquet file, a folder of images, or of Parquet files."
         ),
     ],
-    out: Annotated[str, typer.Option("--out", "-o", help="The .npy file to write, or a folder of shards.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="The .npy file to write, or a folder of several (shards).")
+    ],
     text_column: options.TextColumn = None,
     image_column: options.ImageColumn = None,
-    label_column: Annotated[str | None, typer.Option(help="A column that is not embedded.")] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="The column of labels; --whole-table leaves it out.")
+    ] = None,
     whole_table: Annotated[
         bool, typer.Option("--whole-table", help="Embed all columns; texts count as categories.")
     ] = False,
@@ -51,7 +55,7 @@ def embed(
 ) -> None:
     """Turn texts, images or a table into features. Write one row of numbers for each item.
 
-    A target folder receives shards; a repeated run makes only the missing ones.
+    In a folder, features are split into files (shards). A repeated run writes only the missing ones.
     """
     from everylabel.core.errors import EverylabelError
     from everylabel.data.items import Options

@@ -110,7 +110,7 @@ def label(
     annotators_per_item: Annotated[
         str | None,
         typer.Option(
-            help="Number of people who answer each item; auto: one, and more if the label is doubtful."
+            help="Number of people who answer each item; auto: more if in doubt; in a new project: 1."
         ),
     ] = None,
     check_every: options.CheckEvery = None,
@@ -121,7 +121,10 @@ def label(
         str | None, typer.Option(help="The person who labels the test set; default: everybody.")
     ] = None,
     lease_seconds: Annotated[
-        int | None, typer.Option(min=1, help="Seconds for which an item is reserved for one person.")
+        int | None,
+        typer.Option(
+            min=1, help="Seconds for which an item is reserved for one person; in a new project: 600."
+        ),
     ] = None,
     strategy: options.Strategy = None,
     names_prior: options.NamesPrior = None,
@@ -131,10 +134,13 @@ def label(
     ] = "pca",
     folder: options.Folder = None,
     accept_changes: Annotated[
-        bool, typer.Option("--accept-changes", help="Continue although rows are missing or changed.")
+        bool, typer.Option("--accept-changes", help="Continue without the labels of missing or changed rows.")
     ] = False,
     confirm_labels: Annotated[
-        bool, typer.Option("--confirm-labels", help="Continue, and keep the labels of changed rows.")
+        bool,
+        typer.Option(
+            "--confirm-labels", help="Continue, and keep the labels of changed rows: they are still right."
+        ),
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Add rows and images that appear while people label.")

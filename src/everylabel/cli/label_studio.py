@@ -23,7 +23,7 @@ def label_studio(
         str | None, typer.Option(help="Name of the <Choices> to learn, if there are several.")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to serve at; any other registers a password.")
+        str, typer.Option(help="The address to serve at; any other than 127.0.0.1 requires a password.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any free port.")] = 9090,
     address: Annotated[
@@ -32,7 +32,7 @@ def label_studio(
     ] = None,
     register: Annotated[
         bool,
-        typer.Option(help="Connect model and webhook, write predictions, order tasks; or change nothing."),
+        typer.Option(help="Connect the model, write predictions and order tasks; or change nothing there."),
     ] = True,
     page: Annotated[
         bool,

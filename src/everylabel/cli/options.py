@@ -33,7 +33,7 @@ Columns = Annotated[
 ]
 Show = Annotated[
     str | None,
-    typer.Option(help="A table with the text or image of each row of features; for shards: their source."),
+    typer.Option(help="For features: a table with the text or image of each row; for shards: their source."),
 ]
 Model = Annotated[
     str | None,
@@ -74,7 +74,10 @@ def is_on(switch: OnOff | None) -> bool | None:
 
 
 NamesPrior = Annotated[
-    OnOff | None, typer.Option("--names-prior", help="Learn from class names before the first label.")
+    OnOff | None,
+    typer.Option(
+        "--names-prior", help="Learn from class names before the first label; in a new project: on."
+    ),
 ]
 
 
@@ -90,14 +93,20 @@ Network = Annotated[
     NetworkChoice | None,
     typer.Option(
         "--network",
-        help="Fine-tune the encoder while people label: auto (small data), on, or frozen (never).",
+        help="Fine-tune the encoder while people label: on, frozen (never), or auto (up to 20,000 items). "
+        "In a new project: auto; in a simulation: frozen.",
     ),
 ]
 STRATEGIES = "herding, lookahead, margin, entropy, least_confident, badge, typiclust or random"
-Strategy = Annotated[str | None, typer.Option(help=f"Strategy that chooses the next item: {STRATEGIES}.")]
+Strategy = Annotated[
+    str | None,
+    typer.Option(help=f"Rule that chooses the next item: {STRATEGIES}; in a new project: herding."),
+]
 CheckEvery = Annotated[
     int | None,
     typer.Option(
-        min=0, max=1000, help="Make one item in N a random check, which measures the accuracy; 0: none."
+        min=0,
+        max=1000,
+        help="Make one item in N a random check, which measures the accuracy; 0: none; in a new project: 10.",
     ),
 ]

@@ -31,7 +31,7 @@ def predict(
     long_rows: options.LongRows = None,
     store: options.Store = None,
     show: Annotated[
-        str | None, typer.Option(help="New path of the table that --show of `label` named.")
+        str | None, typer.Option(help="The table given to `label --show`, if it has moved.")
     ] = None,
     names_prior: options.NamesPrior = None,
     model: options.Model = None,

@@ -36,7 +36,11 @@ def reproduce(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")] = None,
     ray: options.Ray = None,
     fast: Annotated[
-        bool, typer.Option("--fast", help="Train exactly instead of by the paper's recipe.")
+        bool,
+        typer.Option(
+            "--fast",
+            help="Train the last layer exactly: faster than the paper's recipe, and without PyTorch.",
+        ),
     ] = False,
     data: Annotated[
         Path | None,

@@ -48,13 +48,18 @@ def simulate(
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of wrong answers.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Random seed of the wrong answers.")] = 0,
     hands: Annotated[
-        str, typer.Option(help="one: one key per item; bulk: near copies together; yes-no: accept or refuse.")
+        str,
+        typer.Option(
+            help="Way to answer. one: a key per item; bulk: near copies together; yes-no: accept or refuse."
+        ),
     ] = "one",
     url: Annotated[str | None, typer.Option(help="Address of a running server; default: start one.")] = None,
     token: Annotated[
         str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="Token of that server.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The curve, as .png or .csv.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File for the curve: .png, .svg or .csv.")
+    ] = None,
 ) -> None:
     """Simulate labelling on labelled data. Print the accuracy as the number of labels grows."""
     console = Console()
