@@ -173,7 +173,7 @@ def test_a_long_word_is_not_broken(text_page: Page) -> None:
     assert text_page.driver.execute_async_script(LINES, "disappointment") == 1
 
 
-def test_the_list_of_keys_tells_what_they_do_with_many_classes(text_page: Page) -> None:
+def test_the_list_of_keys_explains_them_with_many_classes(text_page: Page) -> None:
     text_page.open("keys of many")
     text_page.dialog("?")
     first = text_page.text("dialog .key-list > div")
