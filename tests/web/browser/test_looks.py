@@ -39,6 +39,8 @@ def test_phone(page: Page) -> None:
             assert min(size["width"], size["height"]) >= SMALLEST, button.text
     bottom = max(button.rect["y"] + button.rect["height"] for button in page.all("#classes .class"))
     assert page.find("#item img").rect["y"] < page.find("#classes .class").rect["y"]
+    apart = "return getComputedStyle(document.getElementById('item-heading')).marginInlineEnd"
+    assert page.script(apart) == "8px"  # the reason follows in the same line
     assert bottom <= 740
     assert not page.find("#curve").is_displayed()
     item = page.item
