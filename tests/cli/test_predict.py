@@ -42,6 +42,9 @@ def test_new_texts_are_predicted_as_the_project_would(tmp_path: Path) -> None:
     printed = run("predict", "new.csv", "--project", source)
     assert printed.exit_code == 0
     assert "0,soap," in printed.stdout
+    (tmp_path / "one.csv").write_text("body\na review of soap\n")
+    one = run("predict", "one.csv", "--project", source, "-o", "one.jsonl")
+    assert "predictions of 1 item in one.jsonl" in one.output
     assert run("export", source, "--what", "model", "-o", "model.npz").exit_code == 0
     fit = tmp_path / "reviews.csv.everylabel" / "embedder.npz"
     features = el.embed([row["body"] for row in rows], fit=fit)

@@ -121,4 +121,6 @@ def predict(
 
 
 def _done(console: Console, n: int, out: str) -> None:
-    console.print(f"predictions of {n:,} items in {escape(out)}", highlight=False, soft_wrap=True)
+    from everylabel.core.errors import counted
+
+    console.print(f"predictions of {counted(n, 'item')} in {escape(out)}", highlight=False, soft_wrap=True)

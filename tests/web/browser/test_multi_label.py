@@ -128,6 +128,9 @@ def test_predicted_classes_are_marked_and_ticked_only_when_asked_for(page: Page)
     marked = page.find("#classes .predicted")
     assert marked.get_attribute("aria-description") == "predicted by the model"
     assert _ticked(page) == []
+    page.dialog("?")
+    assert "Dashed edge\nThe model predicts this class" in page.text("dialog .key-list")
+    page.close()
     page.dialog(",")
     page.find("#start-ticked").click()
     page.close()

@@ -132,6 +132,7 @@ export function openHelp() {
   const first = manyClasses()
     ? [row([make("kbd", {}, "1"), " … ", make("kbd", {}, "5")], "The most likely classes, in the row above the others"), row(["Letters"], "Filter the classes by name; Enter takes the first")]
     : [row([make("kbd", {}, "1"), " … ", make("kbd", {}, "0")], `${state.multiLabel ? "Tick" : "Give"} the class with this key; ⇧ means with Shift`)];
+  if (state.multiLabel) first.push(row(["Dashed edge"], "The model predicts this class"));
   const rows = SHORTCUTS.filter(({ where }) => where?.() ?? true).map(({ keys, also, text }) => row(keyCaps(keys, also), text));
   const plain = yesNoKeys().map(([keys, text]) => row(keys.flatMap((key) => [make("kbd", {}, key), " "]), text));
   showDialog("help", "Keys", [make("dl", { className: "key-list" }, ...first, ...rows, ...plain)]);
