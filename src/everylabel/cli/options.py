@@ -33,7 +33,9 @@ Columns = Annotated[
 ]
 Show = Annotated[
     str | None,
-    typer.Option(help="For features: a table with the text or image of each row; for shards: their source."),
+    typer.Option(
+        help="For features: a table with the text or image of each row; for shards of embed: their source."
+    ),
 ]
 Model = Annotated[
     str | None,
