@@ -5,10 +5,11 @@
 Random labels out of a pool; accuracy on other texts of the head on frozen features, on tuned ones beside
 them, and of the gate between the two. Each finished cell is stored, so that a stopped run resumes.
 
-    python -m benchmarks.network --data FOLDER --honest 150 [--cells trec6 clinc150] [--seeds 0 1]
+    python -m benchmarks.network --data FOLDER --part page [--cells trec6 goemotions] [--seeds 0 1] --pool 500
 
 labels on the page's own desk, and compares the accuracy that the page shows after each label with the true
-one, with and without fine-tuning.
+one, with and without fine-tuning. The other parts are SetFit on the labels of the cells, and on TREC-6 the
+cost of an attempt's process, and the milliseconds of a label beside it.
 """
 
 import argparse
@@ -49,6 +50,7 @@ from everylabel.web.server import opened_project
 
 PAGE = Path("docs/results/network.md")
 LABELS = (64, 128, 256, 512)
+PARTS = ("cells", "setfit", "page", "attempt", "serving")
 SHOWN = 128  # labels of the figure
 FEW = 10  # classes of a set on the page, drawn at random: with 77 classes, an attempt needs 300 labels
 PACE = 0.3  # seconds between two labels on the page
@@ -65,7 +67,7 @@ TITLES = {
     "friends": "Friends",
 }
 SETS = tuple(TITLES)
-HONEST = ("trec6", "tweetoffensive", "goemotions", "banking77", "clinc150")
+ON_PAGE = ("trec6", "tweetoffensive", "goemotions", "banking77")
 EMOTIONS = [
     *("admiration", "amusement", "anger", "curiosity", "fear"),
     *("gratitude", "joy", "love", "sadness", "surprise"),
@@ -201,7 +203,7 @@ def few_classes(data: Path, name: str, seed: int, pool: int) -> Rows:
     return [some[i] for i in rng.permutation(len(some))[:pool]]
 
 
-def honest(rows: Rows, n: int, encoder: str, setting: str) -> dict[str, Any]:
+def label_on_page(rows: Rows, n: int, encoder: str, setting: str) -> dict[str, Any]:
     """Give n labels on the page's desk; return the page's accuracy and the true one after each label."""
     names = sorted({label for _, label in rows})
     truth = np.array([names.index(label) for _, label in rows])
@@ -307,23 +309,21 @@ def attempt(rows: Rows, n: int, encoder: str) -> dict[str, Any]:
     }
 
 
-def run_honest(options: argparse.Namespace, encoder: str) -> None:
-    """Make the runs on the page that are missing, with fine-tuning and without; print a table."""
-    runs = stored(options, "honest")
+def run_on_page(options: argparse.Namespace, encoder: str, runs: list[dict[str, Any]]) -> None:
+    """Make the runs on the page that are missing, with fine-tuning and without."""
     done = {(run["set"], run["seed"], run["network"]) for run in runs}
     for seed in options.seeds:
-        for name in options.cells or HONEST:
+        for name in options.cells or ON_PAGE:
             rows = few_classes(options.data, name, seed, options.pool)
             for setting in ("auto", "frozen"):
                 if (name, seed, setting) not in done:
-                    found = honest(rows, options.honest, encoder, setting)
+                    found = label_on_page(rows, options.labels, encoder, setting)
                     runs.append({"set": name, "seed": seed, "network": setting, "pool": len(rows), **found})
                     print(name, seed, setting, found["attempts"], found["error"], flush=True)
-                    keep(cache_of(options, "honest"), runs)
-    print(honest_table(honest_summary(runs)))
+                    keep(cache_of(options), runs)
 
 
-def honest_summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def page_summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return for each run how often the page's range held the truth, and how far its estimate was."""
     rows = []
     for run in runs:
@@ -350,10 +350,10 @@ def honest_summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def honest_table(rows: list[dict[str, Any]]) -> str:
+def page_table(rows: list[dict[str, Any]]) -> str:
     """Return the mean figures of the runs of each set and setting, and of all runs."""
     lines = [
-        "| set | encoder | runs | tuned in | accuracy at the end | bias | bias once tuned | error | width "
+        "| set | encoder | runs | tuned in | accuracy at the end | bias | once tuned | error | width "
         "| covered | always covered |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -450,7 +450,9 @@ def setfit_table(cells: list[dict[str, Any]], setfit: list[dict[str, Any]]) -> s
     ]
     ours = {(cell["set"], cell["labels"], cell["seed"], cell["pool"]): cell for cell in cells}
     for cell in sorted(setfit, key=lambda cell: (SETS.index(cell["set"]), cell["labels"], cell["seed"])):
-        own = ours[cell["set"], cell["labels"], cell["seed"], cell["pool"]]
+        own = ours.get((cell["set"], cell["labels"], cell["seed"], cell["pool"]))
+        if own is None:
+            continue
         lines.append(
             f"| {TITLES[cell['set']]} | {cell['labels']} | {cell['seed']} | {own['gated']:.3f} "
             f"| {cell['setfit']:.3f} | {own['cpu_seconds']:.0f} | {cell['cpu_seconds']:.0f} |"
@@ -467,16 +469,16 @@ def fill(page: Path, part: str, text: str) -> None:
 
 def stored(options: argparse.Namespace, part: str) -> list[dict[str, Any]]:
     """Return the cells or runs of the cache; those of the page if there is no cache yet."""
-    path = cache_of(options, part)
+    path = options.cache / f"{part}.jsonl"
     if path.exists():
         return [json.loads(line) for line in path.read_text().splitlines()]
     known = json.loads(options.out.read_text()) if options.out.exists() else {}
     return known.get(part, [])
 
 
-def cache_of(options: argparse.Namespace, part: str) -> Path:
-    """Return the file of finished cells or runs, one a line."""
-    return options.cache / f"{part}.jsonl"
+def cache_of(options: argparse.Namespace) -> Path:
+    """Return the file of finished cells or runs of a part, one a line."""
+    return options.cache / f"{options.part}.jsonl"
 
 
 def keep(path: Path, cells: list[dict[str, Any]]) -> None:
@@ -491,7 +493,6 @@ def measure_missing(
     options: argparse.Namespace,
     encoder: str,
     cells: list[dict[str, Any]],
-    part: str,
 ) -> None:
     """Measure the cells (set:labels) that are missing, and store each."""
     done = {(cell["set"], cell["labels"], cell["seed"], cell["pool"]) for cell in cells}
@@ -500,56 +501,58 @@ def measure_missing(
             if (name, n, seed, options.pool) not in done:
                 cells.append(run(options.data, encoder, name, n, seed, options.pool, options.test))
                 print(json.dumps(cells[-1]), flush=True)
-                keep(cache_of(options, part), cells)
+                keep(cache_of(options), cells)
 
 
 def main() -> None:
-    """Measure the cells that are missing, print the table, write JSON and figure."""
+    """Measure what is missing of one part; write JSON, figure and tables of all parts."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", choices=PARTS, default=PARTS[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--encoder", default=DEFAULT)
     parser.add_argument("--cells", nargs="*", help="set:labels; all sets at 64, 128, 256, 512 by default")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(range(5)), help="draws of the labels")
     parser.add_argument("--pool", type=int, default=3000)
     parser.add_argument("--test", type=int, default=1000)
+    parser.add_argument("--labels", type=int, default=150, help="labels of a run on the page")
     parser.add_argument("--cache", type=Path, default=Path("build/network"), help="folder of finished cells")
-    parser.add_argument("--setfit", action="store_true", help="SetFit on the labels of the cells")
-    parser.add_argument("--serving", action="store_true", help="label to next beside an attempt, on TREC-6")
-    parser.add_argument("--attempt", action="store_true", help="cost of an attempt's process, on TREC-6")
-    parser.add_argument("--honest", type=int, help="labels of a run on the page, whose accuracy is checked")
+    parser.add_argument("--tables-only", action="store_true", help="measure nothing")
     parser.add_argument("--out", type=Path, default=PAGE.with_suffix(".json"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    encoder = located(options.encoder, "--encoder FOLDER", False).name
-    if options.attempt:
-        texts = read(options.data, "trec6")[0][: options.pool]
-        print(json.dumps(attempt(texts, SHOWN, encoder), indent=1))
-        return
-    if options.serving:
-        with tempfile.TemporaryDirectory() as folder:
-            texts = read(options.data, "trec6")[0][: options.pool]
-            serving = Serving(Path(folder) / "texts.csv.everylabel", texts, encoder)
-            print(json.dumps(serving.measure(), indent=1))
-        return
-    if options.honest:
-        run_honest(options, encoder)
-        return
-    known = {}
-    for part, run in (("cells", measure), ("setfit", measure_setfit)):
-        known[part] = stored(options, part)
-        if options.setfit == (part == "setfit"):
-            wanted = options.cells or [f"{name}:{n}" for n in LABELS for name in SETS]
-            measure_missing(run, wanted, options, encoder, known[part], part)
-    cells = known["cells"]
-    rows = summary(cells)
+    known = {part: stored(options, part) for part in PARTS}
+    if not options.tables_only:
+        measure_part(options, known[options.part])
+    rows = summary(known["cells"])
     shown = [[f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
     report("frozen against fine-tuned", list(rows[0]), shown)
-    runs = honest_summary(stored(options, "honest"))
-    write(options.out, {"summary": rows, **known, "honest": runs})
+    known["page"] = page_summary(known["page"])
+    write(options.out, known, parts=[] if options.tables_only else [options.part])
     draw(rows, options.out.with_suffix(".png"))
-    fill(PAGE, "cells", f"{sentence(records(options.out))}\n\n{table(rows, cells)}")
-    fill(PAGE, "setfit", setfit_table(**known))
-    fill(PAGE, "honest", honest_table(runs))
+    fill(PAGE, "cells", f"{sentence(records(options.out))}\n\n{table(rows, known['cells'])}")
+    fill(PAGE, "setfit", setfit_table(known["cells"], known["setfit"]))
+    fill(PAGE, "page", page_table(known["page"]))
+
+
+def measure_part(options: argparse.Namespace, found: list[dict[str, Any]]) -> None:
+    """Measure what is missing of a part, add it to what was found before, and store each result."""
+    encoder, part = located(options.encoder, "--encoder FOLDER", False).name, options.part
+    if part in ("cells", "setfit"):
+        run = measure if part == "cells" else measure_setfit
+        wanted = options.cells or [f"{name}:{n}" for n in LABELS for name in SETS]
+        measure_missing(run, wanted, options, encoder, found)
+    elif part == "page":
+        run_on_page(options, encoder, found)
+    else:
+        texts = read(options.data, "trec6")[0][: options.pool]
+        found[:] = [attempt(texts, SHOWN, encoder) if part == "attempt" else serve(texts, encoder)]
+        print(json.dumps(found[0], indent=1))
+
+
+def serve(texts: Rows, encoder: str) -> dict[str, Any]:
+    """Return the milliseconds from a label to the next item, with and without an attempt beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        return Serving(Path(folder) / "texts.csv.everylabel", texts, encoder).measure()
 
 
 if __name__ == "__main__":
