@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.retrainer import retrain
+from everylabel.labelling.model.retrainer import Retrainer, retrain
 from everylabel.labelling.service import Service
 from everylabel.models.finetuning import job
 from everylabel.projects import network
@@ -50,7 +50,8 @@ def source(tmp_path: Path) -> Path:
 
 
 def by_hand(patch: pytest.MonkeyPatch) -> None:
-    """Attempts are made by the tests, not by the thread, and here: a process takes ten seconds to load."""
+    """Tests make attempts and train, not threads; attempts run here: a process takes ten seconds to load."""
+    patch.setattr(Retrainer, "_is_due", lambda self: False)
     patch.setattr(NetworkTrainer, "start", lambda self: None)
     patch.setattr(NetworkTrainer, "recipe", QUICK)
     patch.setattr(NetworkTrainer, "_run", lambda self, part: job.run(part))

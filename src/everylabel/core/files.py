@@ -176,7 +176,8 @@ def _posterior(header: dict[str, Any], arrays: dict[str, np.ndarray], like: Arra
         posterior = posterior.replace(**{key: arrays[key] for key in _ARRAYS if key in arrays})
     if "data_features" not in arrays:
         return posterior
-    return posterior.replace(data=Data(*(arrays[f"data_{name}"] for name in _DATA)))
+    features, labels, weights, label_sums = (arrays[f"data_{name}"] for name in _DATA)
+    return posterior.replace(data=Data(features, labels, weights, label_sums))
 
 
 def total_memory() -> float:

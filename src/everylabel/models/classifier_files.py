@@ -164,8 +164,8 @@ def _plain(posterior: Posterior) -> Posterior:
     if posterior.data is None:
         return posterior
     data = posterior.data
-    parts = (data.features, data.labels, data.weights, data.label_sums)
-    return posterior.replace(data=Data(*map(to_numpy, parts)))
+    features, labels, weights = map(to_numpy, (data.features, data.labels, data.weights))
+    return posterior.replace(data=Data(features, labels, weights, to_numpy(data.label_sums)))
 
 
 def _examples(posterior: Posterior, scaling: Scaling, names: np.ndarray) -> Examples:
