@@ -1,32 +1,33 @@
-"""The training objective of a last layer, and two ways down: quasi-Newton steps, and one Newton step.
+"""The training objective of a last layer, and two ways to lower it: quasi-Newton steps, and Newton steps.
 
 n points, d features (with the bias), k classes; mean (d, k), X (n, d) the features h_x, P (n, k) the
-probabilities, o the elementwise product.
+probabilities, w_x the weight of a point, o the elementwise product, 1 (k,) a vector of ones.
     J(mean) = sum_x w_x logsumexp(h_x' mean) - <label_sums, mean> + prior_precision / 2 |mean|^2
 Labels enter through label_sums (d, k) = sum_x w_x h_x e_y' alone. J is strictly convex and has one minimum.
 The Hessian is never built, only multiplied with:
-    Hess V = X' [w (P o XV - P (P o XV) 1 1')] + prior_precision V
-Points with candidates in place of a label add -sum_x w_x logsumexp_A(h_x' mean) (see `candidates`): the
-gradient then has P - T in place of P, with their soft targets T, and the Hessian subtracts the product with T
-from that with P. J may then be non-convex; if the curvature is not positive, that of P alone sets the step
-length. Passes over the points run in the precision of `features`; sums over them are kept in double.
+    Hess V = X' [w (P o XV - P o ((P o XV) 1 1'))] + prior_precision V
+A point may have a set A_x of candidate classes in place of a label (see `candidates`). It adds -w_x logsumexp
+over A_x of its logits to J. With T its probabilities within A_x, the gradient has P - T in place of P, and
+the Hessian subtracts the product with T from that with P. J may then be non-convex; where its curvature is
+not positive, that of P alone sets the step length. Passes over the points run in the precision of `features`;
+sums over them are kept in double.
 
 The preconditioner is the inverse of the Hessian's diagonal blocks, one per class, approximated so that it
 is cheap to build, to apply and to extend. q_xc = w_x p_xc (1 - p_xc) is the curvature of class c at point x:
-    C_c = inv(prior_precision I + sum_x b_x h_x h_x' + sum_{x in R_c} (q_xc - b_x) h_x h_x')
+    C_c = inv(prior_precision I + sum_x r_x h_x h_x' + sum_{x in R_c} (q_xc - r_x) h_x h_x')
         = S - B_c' B_c
-A point is uncertain about a few classes and about equally certain of all others: R_c holds the points with c
-among their TOP largest q, b_x is the mean of a point's other q. S (d, d) is shared; B_c has |R_c| rows.
-Points with a negligible share are left out; C_c stays positive definite. A new point adds a row to B_c of its
-TOP classes (Sherman-Morrison).
+A point is uncertain about a few classes and about equally certain of all others. R_c holds the points with c
+among their TOP largest q, and r_x is the mean of a point's other q. S (d, d) is shared; B_c has |R_c| rows.
+Points with a negligible share are omitted; C_c stays positive definite. A new point adds one row to the B_c
+of each of its TOP classes (Sherman-Morrison).
 
 Quasi-Newton steps (`descend`) approach the minimum first, in single precision. s and y (d k,) are the changes
-of the mean and of the gradient over a step. The inverse Hessian of the next step is that of L-BFGS, from the
-last MEMORY pairs and a multiple of I:
-    C <- (I - s y' / s'y) C (I - y s' / s'y) + s s' / s'y,    at first C = s'y / y'y I, of the last pair
-A step takes X times the direction and X' times the probabilities, two passes over the points; the line search
-costs none. Newton's method needs more passes to come near the minimum, and Hessians as well. The result is
-used only if its gradient, in double precision, is smaller than that of the start.
+of the mean and of the gradient over a step. The approximate inverse Hessian K is that of L-BFGS, from the
+last MEMORY pairs:
+    K <- (I - s y' / s'y) K (I - y s' / s'y) + s s' / s'y,    at first K = s'y / y'y I, of the last pair
+A step takes two passes over the points, X times the direction and X' times the probabilities; the line search
+takes none. Newton's method would need more passes to come near the minimum. The result is used only if its
+gradient, in double precision, is smaller than that of the start.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ from everylabel.core.candidates import log_sum, shares
 from everylabel.core.kernel import cholesky_or_none, inverse_of_precision
 
 TOP = 3  # classes per point that get its full curvature
-NEGLIGIBLE = 0.05  # share of a class's variance at a point below which it is left out of B_c
+NEGLIGIBLE = 0.05  # share of a class's variance at a point below which the point is not in B_c
 LEAST = 1e-6  # least shared curvature of a point
 MEMORY = 5  # pairs; twice as many save no steps
-NEAR = 2e-6  # share of the gradient at zero weights: about the smallest that single precision resolves
+NEAR = 2e-6  # gradient, relative to that at zero weights: about the smallest that single precision resolves
 MAX_STEPS = 200  # then Newton's method, with its preconditioner, continues
 LARGE = 1e12  # squares above this, or below its inverse, may overflow or underflow in single precision
 
@@ -138,7 +139,7 @@ def build_preconditioner(
 def _shared(
     features: Float[Array, "n d"], curvature: Float[Array, " n"], prior_precision: float
 ) -> Float[Array, "d d"]:
-    """Return S; with fewer points than features as (I - X' (X X' + prior_precision / b)^-1 X) / prior."""
+    """Return S; with fewer points than features as (I - X' (X X' + prior_precision / r)^-1 X) / prior."""
     xp: Any = array_namespace(features)
     n, d = features.shape
     if n >= d:
@@ -343,7 +344,7 @@ def descend(objective: Objective, start: Point, gradient: Float[Array, "d k"], t
 
 
 def _followed(single: Objective, point: Point, gradient: Array, target: float) -> Float[Array, "d k"]:
-    """Return the mean after the last step."""
+    """Return the mean after quasi-Newton steps, at most MAX_STEPS."""
     xp: Any = array_namespace(gradient)
     features, pairs = single.features, list[Pair]()
     for _ in range(MAX_STEPS):
@@ -370,7 +371,7 @@ def _followed(single: Objective, point: Point, gradient: Array, target: float) -
 
 
 def _direction(gradient: Float[Array, " m"], pairs: list[Pair]) -> Float[Array, " m"]:
-    """Return -C gradient, pair by pair."""
+    """Return -K gradient, pair by pair."""
     turned, shares = -gradient, []
     for s, y, curved in reversed(pairs):
         shares.append(float(s @ turned) / curved)

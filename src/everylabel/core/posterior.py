@@ -1,8 +1,8 @@
 """A Gaussian posterior over a last layer, and the labelled instances behind it, as immutable values.
 
 d features (with the bias, if there is one), k classes.
-    mean (d, k) mu_hat: one column of weights per class; its last row is the bias
-    cov Sigma_hat, by likelihood:
+    mean (d, k) mu: one column of weights per class; its last row is the bias, if there is one
+    cov Sigma, by likelihood:
         "gaussian", "categorical"   (d, d), shared by all classes
         "binary"                    (d, d); the mean has the one column of the positive class
         "matrix_normal"             (d, d) between features, with class_cov (k, k) between classes
@@ -31,8 +31,10 @@ from everylabel.core.newton import Preconditioner
 
 UNKNOWN = -1  # the label of an instance that came without one
 PARTIAL = -2  # the label of an instance with a soft label, which only label_sums holds
-DOUBLE_UP_TO = 2000  # most weights of a layer whose rows are kept in double; single is faster above,
-WELL_SCALED = 1e5  # and precise enough while mean |h|^2 / prior_precision is below this
+# Labelled rows are kept in double precision, unless the layer has more weights than DOUBLE_UP_TO and the
+# mean |h|^2 / prior_precision is below WELL_SCALED: single precision is then faster, and precise enough.
+DOUBLE_UP_TO = 2000
+WELL_SCALED = 1e5
 
 Targets = Callable[[Array, int], Array]  # `Likelihood.targets`: labels as one-hot rows (n, k)
 
@@ -70,7 +72,7 @@ class Data:
         return replace(self, features=features, labels=labels, weights=weights, label_sums=sums)
 
     def take_back(self, gone: Labelled, targets: Targets) -> Data:
-        """Return data without these labels; the newest matching rows are removed first."""
+        """Return the data without these labels; of several rows that match, the newest is removed first."""
         gone = self._in_own_precision(gone)
         features, labels, weights = gone
         xp: Any = array_namespace(features)
@@ -95,7 +97,7 @@ class Data:
         return replace(self, features=features, labels=labels, weights=xp.take(left, kept), label_sums=sums)
 
     def add_classes(self, n: int) -> Data:
-        """Return data with room for n more classes, which have no labels yet."""
+        """Return the data with n more classes, which have no labels yet."""
         xp: Any = array_namespace(self.label_sums)
         room = zeros((self.label_sums.shape[0], n), self.label_sums)
         labels = self.labels
@@ -106,7 +108,7 @@ class Data:
         return replace(self, labels=labels, label_sums=sums, preconditioner=None)
 
     def _rows_with(self, label: Array) -> Bool[Array, " n"]:
-        """Return which rows have this label, or came without a label."""
+        """Return a mask of the rows that have this label or came without one."""
         xp: Any = array_namespace(self.labels)
         same = (self.labels == label) | (self.labels == UNKNOWN)
         return (
@@ -119,7 +121,7 @@ class Data:
         return float64(some.features).T @ (some.weights[:, None] * certain)
 
     def _in_own_precision(self, some: Labelled) -> Labelled:
-        """Return the batch with its features in the precision of these."""
+        """Return the batch with its features in the precision of the stored ones."""
         xp: Any = array_namespace(some.features)
         return some._replace(features=xp.astype(some.features, self.features.dtype))
 
@@ -136,8 +138,8 @@ def first_data(
 ) -> Data:
     """Return the data a posterior was fitted on.
 
-    Without labels the mean is assumed to be the mode, where the gradient is zero:
-    label_sums = X' (w P) + prior_precision mean. With `answers` labels are (n, k).
+    Without labels the mean is assumed to be the optimum, where the gradient is zero:
+    label_sums = X' (w P) + prior_precision mean. With `answers` the labels are (n, k).
     """
     xp: Any = array_namespace(features)
     d, k = mean.shape

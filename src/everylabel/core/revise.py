@@ -29,7 +29,7 @@ def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Po
     Parameters
     ----------
     posterior : Posterior
-        Any but `Samples`; it is not changed.
+        Any except `Samples`; it is not changed.
     features : array (b, d)
         The instances, without a bias column.
     weights : array (b,), optional
@@ -56,12 +56,12 @@ def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Po
 def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: Any = None) -> Posterior:
     """Return the posterior without these instances, the latest first.
 
-    The covariance is restored to its value before `update` (or `condition`, if labels is None). This is
-    exact in any order with the Gaussian likelihood; where the curvature depends on the mean, it is taken
-    at the present mean, which is exact for the latest label.
-    If the posterior keeps its labelled instances, the mean is that of retraining without these labels.
-    Otherwise the mean takes the Newton step of the objective without the label, which undoes little of
-    a step of size 10.
+    Covariance: it is restored to its value before `update` (or before `condition`, if labels is None). With
+    the Gaussian likelihood this is exact in any order. With the others the curvature is taken at the present
+    mean, which is exact for the latest label only.
+    Mean: if the posterior keeps its labelled instances, the mean is that of retraining without these labels.
+    Otherwise the mean takes one Newton step on the objective without the label. This undoes little of an
+    update with step size 10.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
     features : array (b, d)
         The instances, without a bias column, in the precision in which they were learned.
     labels : array (b,) or (b, k), optional
-        Their labels, as given to `update`; None for instances that `condition` was called for.
+        Their labels, as given to `update`; None to take back `condition`.
     weights : array (b,), optional
         Their weights, as given to `update`.
 

@@ -1,21 +1,23 @@
 """The update that equals retraining: the mean moves to the optimum over all labels.
 
-n labelled points, b new ones, d features, k classes.
+n labelled points, b new ones, d features, k classes; one Gaussian N(mean_c, C_c) on the weights of each class
+c, with C_c the preconditioner of `core/newton.py`.
     mean_upd = argmin J over all labels (J: `core/newton.py`)                       no step size
-    Sigma_upd = H^-1(mean_upd, Sigma, D+)                                           Eq. 6
-The search starts at the posterior's mean; a single new label first moves it to that label's own optimum under
-one Gaussian per class (`solve_dual`). Newton steps over all labelled points follow, each solved by conjugate
-gradients with those Gaussians as preconditioner. The preconditioner is kept with the data
-(`Data.preconditioner`) and rebuilt when the number of labels has grown by GROWTH.
+    Sigma_upd = H^-1(mean_upd), the new points' curvature added to Sigma^-1         Eq. 6
+The search starts at the posterior's mean. A single new label first moves it to that label's own optimum under
+these Gaussians (`solve_dual`). Newton steps over all labelled points follow. Each is solved by conjugate
+gradients with the C_c as preconditioner. The preconditioner is kept with the data (`Data.preconditioner`) and
+rebuilt when the number of labels has grown by GROWTH.
 
-A label's own optimum is a problem of k numbers. f (b, k) are the logits of b instances, s (b, k) their
-variances h' C_c h, w (b,) the weights. With a Gaussian N(mean_c, C_c) on each class's weights, the most
-probable weights after one of the labels are mean_c + a_c C_c h, where a solves
-    a = w (e_y - softmax(f + s a)),
+A label's own optimum is a problem of k numbers. f (k,) are the logits of its instance, s (k,) their variances
+h' C_c h, w its weight, p = softmax(f + s a). The most probable weights after the label are mean_c + a_c C_c
+h, where a (k,) solves
+    a = w (e_y - p),
 the zero of g = a - w (e_y - p); s g is the gradient of
-    D(a) = w (logsumexp(f + s a) - (f + s a)_y) + a's a / 2.
-Newton's system is diagonal plus rank one, I + w (diag(p) - p p') diag(s): O(k) a step. A step is halved while
-D rises at its end nearly as steeply as it fell at its start. All b labels take their steps together.
+    D(a) = w (logsumexp(f + s a) - (f + s a)_y) + sum_c s_c a_c^2 / 2.
+Newton's matrix is diagonal plus rank one, I + w (diag(p) - p p') diag(s), so a step costs O(k). A step that
+goes too far is halved: one at whose end D rises at least STEEP times as steeply as it falls at the start.
+`solve_dual` takes these steps for b labels at a time, each label by itself.
 """
 
 import warnings
@@ -43,11 +45,11 @@ HUGE = 1e8  # |h|^2 / prior_precision from which rounding misleads the search, b
 
 
 class Report(NamedTuple):
-    """How an exact update ended."""
+    """The course of an exact update."""
 
     steps: int  # Newton steps
     decrement: float  # squared, of the last step: about twice J's distance to its minimum before that step
-    whole: bool  # False: training from zero took over, after these steps or at once
+    whole: bool  # False: the mean was trained from zero, after these steps or at once
 
 
 def exact(posterior: Posterior, new: Labelled, report: Callable[[Report], Any] | None = None) -> Posterior:
@@ -121,7 +123,7 @@ def _single_label_start(
 ) -> tuple[Float[Array, "d k"], Preconditioner]:
     """Return the mean at one new label's own optimum, and the preconditioner extended by its instance.
 
-    With N(mean_c, C_c) on each class's weights that mean is mean_c + a_c C_c h (see `solve_dual`).
+    The mean of class c is mean_c + a_c C_c h; `solve_dual` finds a.
     """
     xp: Any = array_namespace(posterior.mean)
     kind = LIKELIHOODS[posterior.likelihood]

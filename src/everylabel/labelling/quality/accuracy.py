@@ -1,35 +1,37 @@
 """The model's accuracy on the unlabelled items: an estimate that is valid at any time of a run.
 
-Each of n labelled items has two verdicts by models that did not know its label: by the current model, with
-the label left out in closed form (`core.leave_one_out`), and by the model from before the label was learned.
-The first is about the current model but pessimistic, since it removes a label of the very class in question.
-The second lacks that bias but is about an earlier, worse model. Each counts half. g is the largest
-probability, r whether that class is the label. Chosen items are harder than the unlabelled ones, but at the
-same g the model is right about equally often; random checks estimate the remaining difference:
+Each labelled item has two verdicts, its predictions by two models that do not know its label:
+- the current model without this label, in closed form (`core.leave_one_out`). This verdict is pessimistic,
+  since a label of the very class in question is missing.
+- the model just before it learned the label. This verdict lacks that bias, but is about an earlier, worse
+  model.
+Each verdict counts half. g is its largest probability, and it is right if that class is the label. Chosen
+items are harder than the unlabelled ones, but at the same g the model is right about equally often. Random
+checks estimate the remaining difference:
     P(right) = sigmoid(a + b logit g + c [drawn at random])
     a ~ N(0, LEVEL^2),  b ~ N(1, SLOPE^2),  c ~ N(0, DRAWN^2)
-fitted to all verdicts at once, with the weight CHOSEN for chosen items.
-With theta = (a, b, c), x = (1, logit g, 1) and S the inverse Hessian,
-    estimate = mean over unlabelled items of p = sigmoid(x' theta),   v = j' S j,   j = mean of p (1 - p) x
-The interval is Wilson's (1927) for m = estimate (1 - estimate) / v items. Z is that of 99.8 %, because people
+fitted to all verdicts at once, with the weight CHOSEN for chosen items. With theta = (a, b, c), covariance C
+(the inverse Hessian), x = (1, logit g, 1) of an unlabelled item and p = sigmoid(x' theta),
+    estimate = mean of p,    v = j' C j its variance,    j = mean of p (1 - p) x
+The interval is Wilson's (1927) for estimate (1 - estimate) / v items. Z is that of 99.8 %, because people
 watch the figure and stop when they like it. How this was chosen and tested: `benchmarks/accuracy.py`.
 
-By class, n items drawn at random have truth, guess and weight m:
+By class, n items drawn at random have a truth, a guess and a weight m:
     precision of c = sum m [truth = guess = c] / sum m [guess = c],   recall = the same / sum m [truth = c]
 Intervals are Wilson's for (sum m)^2 / sum m^2 items. A share of fewer than FEWEST_OF_CLASS items is not
-reported. The weights correct for classes that were tested more than others. With n checks drawn among all
-free items, and n_c more among the items predicted as c, a share s_c of the free ones, each check has the
+reported. The weights correct for classes that were tested more than others: n checks are drawn among all free
+items, and n_c more among the items predicted as c, which are a share s_c of the free ones. Each check has the
 weight (the balance heuristic, Veach & Guibas 1995)
     m = n / (n + sum_c n_c / s_c)
-over the classes c that its item was predicted as: one, or any number in a multi-label project.
+summed over the classes c that its item was predicted as: one, or any number in a multi-label project.
 
-In a multi-label project these items have answers (n, k) of 1, 0 and nan, and predictions with their own
-answers left out, by thresholds that the pool chose. Of an item's k pairs of item and class, h are present and
-predicted, and u are present, predicted or both:
-    J = sum m h / sum m u,   F1 = 2 J / (1 + J)
-F1 grows with J, so an interval of J gives one of F1. The pairs of one item depend on each other, so the
-interval is Wilson's for J (1 - J) / v pairs, v = sum (m h - J m u)^2 / (sum m u)^2. For one class u is at
-most 1.
+In a multi-label project an item has answers (k,) of 1, 0 and nan, and is predicted without them, by
+thresholds that the pool chose. Of its k classes, t are present and predicted, and u are present, predicted or
+both:
+    J = sum m t / sum m u,   F1 = 2 J / (1 + J)
+F1 grows with J, so an interval of J gives one of F1. The classes of one item depend on each other, so the
+interval is Wilson's for J (1 - J) / v_J pairs of item and class, v_J = sum (m t - J m u)^2 / (sum m u)^2. For
+the F1 of a single class u is at most 1.
 """
 
 from collections import Counter, defaultdict

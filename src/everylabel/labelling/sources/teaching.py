@@ -1,28 +1,31 @@
 """Train the head on people's labels and on suggestions, which are weighted soft targets.
 
-For an item without a label by people, s_j is the suggestion of source j, theta_j the confusion matrix of j.
+An item has suggestions but no label by people. s_j is the suggestion of source j for it, theta_j the
+confusion matrix of j, p the head's probabilities, q the soft target that the head learns.
     q ~ softmax(f) prod_j theta_j[:, s_j],    f the head's logits without the item's own target       (E-step)
     theta_j = `confusion` of people's labels, which count 1, and of q, which counts WEIGHT
     mean = argmin  sum over people's labels of -log p_y
-                 + WEIGHT sum over suggestions of -sum_c q_c log p_c  +  prior                        (M-step)
+                 + WEIGHT sum over such items of -sum_c q_c log p_c  +  prior                         (M-step)
 ROUNDS of this, starting from the head and the theta of people's labels. This is EM with the class as the
-hidden variable (Raykar et al. 2010), except that an item does not confirm its own target: with w = WEIGHT,
-c the curvature and v = h' cov h,
-    f = h' mean - w v / (1 - w c v) (q - p)                          (one Newton step)
-c is shared by the classes, so the step is right for two and coarse for many, which was enough.
-The gradient of a soft target is p - q: zero if no source suggests anything. A source that the labels do not
-support (probability of being useless above USELESS_FROM) is ignored. A person's answer replaces the
-suggestions for its item.
+hidden variable (Raykar et al. 2010), with one difference: an item does not confirm its own target. With
+w = WEIGHT, v = h' cov h and r the curvature, one for all classes,
+    f = h' mean - w v / (1 - w r v) (q - p)                          (one Newton step)
+This step is right for two classes and coarse for many, which was enough.
+If no source suggests anything, q = p and the gradient p - q is zero. A source that the labels do not support
+(probability of being useless above USELESS_FROM) is ignored. A person's answer replaces the suggestions for
+its item.
 
-Measured at 25 and 100 labels on digits, TREC-6, MPQA, DBpedia-14 and Banking-77, two draws each, points over
-the better of no suggestions and suggestions as labels: logits with the own target and theta by people only
-+4.0 (75 % source, 25 labels; worst set and source -3.8), this rule +5.9 (worst +.2), with five folds in place
-of the Newton step the same. WEIGHT .2 is a point worse, 1 costs up to 16 points; with many classes a theta in
-which q counts 1 costs 9 points, and so does a sharpened q. `benchmarks/sources.py` measures the gain.
-With the true confusion matrix, which nobody has, the rule gains 1.0 points more at 25 labels (75 % source),
-.5 at 100; items are left that neither source nor features tell apart. Tried and rejected: a temperature of f
-by the labels (+.4 on average, -9.1 in one draw), theta to the power 1/2 (-1.8 at 25 labels), and the mean q
-of the ten nearest items as further evidence (+.7 on three sets, -.5 on TREC-6, and it needs all pairs).
+How the rule was chosen: on digits, TREC-6, MPQA, DBpedia-14 and Banking-77, two draws each, 25 and 100
+labels. Figures are points over the better of no suggestions and suggestions as labels, for a 75 % source and
+25 labels:
+    f with the item's own target, theta by people's labels only      +4.0 (worst set and source -3.8)
+    this rule                                                        +5.9 (worst +.2)
+    five folds in place of the Newton step                           the same
+Points lost by other choices: WEIGHT .2, one; WEIGHT 1, up to 16; q counts 1 in theta or q is sharpened, 9
+with many classes; theta to the power 1/2, 1.8. A temperature of f by the labels gains .4 on average but loses
+9.1 in one draw. The mean q of the ten nearest items gains .7 on three sets, loses .5 on TREC-6, and needs all
+pairs. The true confusion matrix, which nobody has, would gain 1.0 more at 25 labels and .5 at 100.
+`benchmarks/sources.py` measures the gain on other sets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +51,7 @@ ROUNDS = 5  # EM rounds
 USELESS_FROM = 0.95  # probability of being useless above which a source is ignored
 MOST = 20_000  # maximum number of items with suggestions that the head is trained on
 IMPOSSIBLE = -1e3  # logarithm of a probability
-CLOSEST = 0.05  # least 1 - w c v, for an item that alone determines a direction
+CLOSEST = 0.05  # least 1 - w r v, for an item that alone determines a direction
 
 
 class Taught(NamedTuple):

@@ -1,15 +1,16 @@
 """`finetune`: train an encoder on labels, and decide by cross-validation whether to trust it.
 
-n labelled items, k classes. For each fold the encoder is tuned without the fold's labels; the head (class
-names and pool as prior) predicts them twice: on frozen features, and on frozen and tuned ones side by side.
+n labelled items, k classes. For each fold the encoder is tuned without the fold's labels. The head (class
+names and pool as prior) then predicts these labels twice: on frozen features, and on frozen and tuned ones
+side by side. p are its probabilities.
     p_T = softmax(log(p) / T)            T the temperature of least log loss, for each of the two
     gain = log p_T(label) side by side - log p_T(label) on frozen features
-    m, s = its mean over the labels, and the standard error of the mean
-    trusted = m > s / 2
-The temperature matters: the encoder has seen the labels, so the head on tuned features is overconfident, and
-its log loss may be worse although it is right more often.
-The cross-fitted predictions are honest; leave-one-out on tuned features is not, since the encoder has seen
-the labels. Folds are drawn without looking at labels, so that no item's label influences its own prediction.
+    m = mean of gain over the labels, se = standard error of this mean
+    trusted = m > se / 2
+Why a temperature: the encoder has seen the labels of the other folds, so the head on tuned features is
+overconfident, and its log loss may be worse although it is right more often.
+Why folds: leave-one-out on tuned features is too good, since the encoder has seen all labels. Folds are drawn
+without looking at labels, so that no item's label influences its own prediction.
 """
 
 from __future__ import annotations
@@ -461,7 +462,8 @@ def calibrated_losses(proba: np.ndarray, y: np.ndarray) -> np.ndarray:
 def is_better(tuned: np.ndarray, frozen: np.ndarray) -> bool:
     """Return whether losses are lower by more than half a standard error of the paired difference.
 
-    Half, because the folds disadvantage the network: it learns less from two thirds of the labels.
+    A whole standard error refused encoders that were better (docs/results/network.md): in a fold the network
+    learns from two thirds of the labels only.
     """
     gain = frozen - tuned
     return bool(np.mean(gain) > 0.5 * np.std(gain, ddof=1) / np.sqrt(len(gain)))

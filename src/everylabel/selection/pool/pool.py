@@ -3,10 +3,10 @@
 n instances, d features (with the bias), k classes; X (n, d) the features. The pool keeps the logits
 F = X mean and, once requested, their variances s = diag(X cov X').
 After a label at instance i, with v = cov h_i and u = X v (one pass over the features):
-    F -= step/(1 + s_i) u (p - e_y)'      s -= u^2/(1 + s_i)    (Eqs. 5-7 times X, Gaussian likelihood)
-The factors are computed from the core's update. If it moved the mean along v, a label costs the one product
-X v; if not (an exact update moves each column in its own direction), F = X mean is recomputed for the columns
-that moved, also in one pass.
+    F -= gamma/(1 + s_i) u (p - e_y)'     s -= u^2/(1 + s_i)    (Eqs. 5-7 times X, Gaussian likelihood)
+with gamma the step size and p the probabilities at instance i. The factors are computed from the core's
+update. If it moved the mean along v, a label costs the one product X v. Otherwise (an exact update moves each
+column in its own direction) F = X mean is recomputed for the columns that moved, also in one pass.
 The pool is the one object that changes in place; its posterior is a value of the core.
 """
 
@@ -54,8 +54,8 @@ class Pool(LearningPool):
     ruled_out : mapping, optional
         Other instances that the posterior was trained on, and the classes ruled out for each.
     method, step_size : optional
-        How `add` updates; by default the paper's second-order step of 10. step_size="auto" is
-        the scale of the labelled instances' logits after the last training, the mean of f_y - mean(f).
+        How `add` updates; by default the paper's second-order step of 10. step_size="auto" is the mean of
+        f_y - mean(f) over the labelled instances after the last training, f their logits and y their labels.
 
     Examples
     --------
@@ -326,7 +326,7 @@ class Pool(LearningPool):
         return np.bincount(self.logits()[:, :present].argmax(axis=1), minlength=present)
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
-        """Return p_first - p_second of the instances, by a compiled loop if they are many."""
+        """Return p_first - p_second of the instances, from the cached logits."""
         found = None if self.posterior.multi_label else self._cached.margins(idx)
         return super().margins(idx) if found is None else found
 

@@ -1,22 +1,27 @@
 """Uncertainty herding (Bae et al., 2025) and MaxHerding: cover the (uncertain) regions without labels.
 
-C candidates (half of the smallest margins, half random, evenly from the predicted classes), E a random sample
-of the pool, L known instances (labelled or leased); k a Gaussian kernel between directions (rows without the
-bias, centred, of norm 1), u the model's uncertainty about an instance.
-    coverage(e) = max_{l in L} k(e, l)            gain(c) = sum_e u(e) max(0, k(e, c) - coverage(e))
-    u(e) = v(e) / s_y (V / V_y)^r_y,  v = (1 - margin)^2,  V and V_y its means over E and over class y
-y is the predicted class of e, s_y = mean_e p_y(e) its share of the pool, r_y = max(0, 1 - s_y / mean_c s_c)
-its rarity. With two classes coverage(e) is multiplied by 1 - r_y^3. With few labels u is similar everywhere,
-and a typical instance of a new region has the largest gain; later an uncertain instance with many uncertain
-neighbours has it. So one rule suits few and many labels. A batch is picked greedily: each pick covers as much
-as its kernel before the next.
-Departures: margins are of mean-field probabilities, which the posterior's variance keeps from being
-overconfident (the authors fit a temperature); dividing by s_y makes predicted classes count equally whatever
-their size; so that more of a rare class is found, (V / V_y)^r_y gives it back the weight that it loses when
-the model becomes sure of it, and of two classes labels cover less of the rare one; with several classes per
-item u is the score `class_wise`, sum_c p_c (1 - p_c) / (1 + labels of c), so that rare classes get as much
-attention as common ones; the kernel's width is a low quantile of the distances between known instances and
-their nearest, not the minimum, which a single pair of nearly equal ones would determine.
+E is a random sample of the pool, L the known instances (labelled or leased). K is a Gaussian kernel between
+directions (rows without the bias, centred, of norm 1), u the model's uncertainty about an instance.
+    coverage(e) = max over l in L of K(e, l)
+    gain(x) = sum over e in E of u(e) max(0, K(e, x) - coverage(e))
+    u(e) = v(e) / s_y * (V / V_y)^r_y,    v = (1 - margin)^2
+y is the predicted class of e, s_y = mean of p_y over E its share, r_y = max(0, 1 - k s_y) its rarity among k
+classes. V is the mean of v over E, V_y that over the instances of E predicted as y. Half of the candidates x
+have the smallest margins; the other half is random, evenly from the predicted classes. A batch is picked
+greedily: after a pick x, coverage(e) is at least K(e, x).
+With few labels u is similar everywhere, and a typical instance of a new region has the largest gain. Later an
+uncertain instance with many uncertain neighbours has it. So one rule suits few and many labels.
+
+Departures from the authors:
+- Margins are of mean-field probabilities: the posterior's variance keeps them from being overconfident. The
+  authors fit a temperature.
+- Dividing by s_y makes predicted classes count equally, whatever their size.
+- (V / V_y)^r_y returns to a rare class the weight that it loses when the model becomes sure of it.
+- With two classes coverage(e) is multiplied by 1 - r_y^3: labels cover less of the rare class.
+- With several classes per item u is the score `class_wise`, sum_c p_c (1 - p_c) / (1 + labels of c), so that
+  rare classes get as much attention as common ones.
+- The kernel's width is a low quantile of the distances between known instances and their nearest. The minimum
+  would be determined by a single pair of nearly equal instances.
 """
 
 import math
@@ -33,7 +38,7 @@ from everylabel.selection.strategies.multi_label import class_wise
 QUANTILE = 0.25  # quantile of squared distances to the nearest known instance
 NARROWEST = 0.05  # squared width, of directions whose squared distances go up to 4
 LOOKED_AT = 60  # a larger pool is first sampled down to this many instances per candidate
-MEASURED = 200  # known instances whose nearest neighbour sets the width
+MEASURED = 200  # known instances whose nearest neighbours set the width
 REMEMBERED = 500  # known instances that count as covering; more are subsampled
 
 
