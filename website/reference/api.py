@@ -72,7 +72,7 @@ PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         ("embed_shards", "ShardedFeatures", "ShardPool"),
     ),
     "integrations": (
-        "Beside other libraries",
+        "Use with other libraries",
         "everylabel.integrations",
         "One module a library, imported by itself; longer examples are in [ecosystem](../ecosystem.md).",
         (

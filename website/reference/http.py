@@ -33,8 +33,8 @@ def page() -> str:
     api = description()
     parts = [
         "# HTTP",
-        "All requests of the labelling server, as in its `/openapi.json`. [Talk to the "
-        "server](../how-to/http-api.md) shows the usual tasks, and explains keys, tokens and errors.",
+        "All requests of the labelling server, as in its `/openapi.json`. [Use the HTTP "
+        "API](../how-to/http-api.md) shows the usual tasks, and explains keys, tokens and errors.",
     ]
     operations = [
         (f"{method.upper()} {path}", methods[method])

@@ -22,7 +22,8 @@ def export(
     what: Annotated[
         str,
         typer.Option(
-            help="labels, answers, predictions, all, test or model; or the name of a queue: suspect, more ..."
+            help="labels, answers, predictions, all (labels and predictions), test, model, or a queue: "
+            "suspect, more ..."
         ),
     ] = "labels",
     form: Annotated[

@@ -32,7 +32,9 @@ def label_studio(
     ] = None,
     register: Annotated[
         bool,
-        typer.Option(help="Connect the model, write predictions and order tasks; or change nothing there."),
+        typer.Option(
+            help="Connect the model, write predictions and order tasks; or change nothing in Label Studio."
+        ),
     ] = True,
     page: Annotated[
         bool,
@@ -53,7 +55,7 @@ def label_studio(
         ),
     ] = None,
     folder: Annotated[
-        Path, typer.Option(help="Folder for the projects, label-studio-NUMBER.everylabel.")
+        Path, typer.Option(help="Folder in which projects are stored, as label-studio-NUMBER.everylabel.")
     ] = Path(),
     names_prior: options.NamesPrior = None,
 ) -> None:

@@ -36,7 +36,7 @@ def suggest(
         typer.Option(min=0, max=200, help="Number of labelled items of the project to put into the prompt."),
     ] = 0,
     name: Annotated[
-        str | None, typer.Option(help="Name of the source on the page; default: the model's name.")
+        str | None, typer.Option(help="Name of the language model on the page; default: --model.")
     ] = None,
     api_key: Annotated[
         str | None, typer.Option(envvar="EVERYLABEL_API_KEY", help="The API key of the server.")
