@@ -234,7 +234,8 @@ def label_on_page(rows: Rows, n: int, encoder: str, setting: str) -> dict[str, A
 
             while len(desk.ids) < len(rows):  # the texts are still being embedded
                 time.sleep(PACE)
-            reply, looks, during = service.next("me").result(), [], 0
+            reply, during = service.next("me").result(), 0
+            looks: list[dict[str, Any]] = []
             while len(looks) < n:
                 item = reply["next"]["item"]["id"]
                 reply = service.label("me", item, int(truth[int(item)])).result()
@@ -333,7 +334,7 @@ def page_summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         looks = [look for look in run["looks"] if look["estimate"] is not None]
         off = np.array([look["estimate"] - look["truth"] for look in looks])
         began = min([each["labels"] for each in run["attempts"] if each["trusted"]], default=None)
-        after = [] if began is None else off[[look["labels"] > began + DURING for look in looks]]
+        tuned = [began is not None and look["labels"] > began + DURING for look in looks]
         rows.append(
             {key: run[key] for key in ("set", "seed", "network", "pool", "attempts")}
             | {
@@ -341,7 +342,7 @@ def page_summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "tuned_at": began,
                 "truth": run["looks"][-1]["truth"],
                 "bias": float(off.mean()),
-                "bias_tuned": float(np.mean(after)) if len(after) else None,
+                "bias_tuned": float(off[tuned].mean()) if any(tuned) else None,
                 "error": float(np.sqrt(np.mean(off**2))),
                 "width": float(np.mean([look["high"] - look["low"] for look in looks])),
                 "covered": float(np.mean([look["low"] <= look["truth"] <= look["high"] for look in looks])),
