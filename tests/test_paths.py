@@ -14,7 +14,7 @@ from tests.golden.opened import copied, opened
 from tests.tracing import traced
 
 CLICK = 40
-SECOND_START = 51
+SECOND_START = 50
 
 
 def test_click_and_second_start_run_through_few_files(

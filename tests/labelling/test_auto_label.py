@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from everylabel.labelling import auto_label, progress
-from everylabel.labelling.auto_label import Finishing, how_many, neighbour_agreement
+from everylabel.labelling.auto_label import how_many, neighbour_agreement
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.quality.certificate import certify
 from everylabel.labelling.service import Service, label_many
@@ -22,13 +22,12 @@ from tests.labelling.test_state import IDS, state, took
 RATE = 0.1
 
 
-def _started(made: Service) -> tuple[Finishing, dict[str, Any]]:
+def _started(made: Service) -> dict[str, Any]:
     """Start confirmations after 120 labels; return the reply with the first one."""
     label(made, 120)
-    asked = Finishing(made.views)
     own = made.state.ids[made.state.leases["me"].item]
-    asked.start("me", RATE, 0.95).result()
-    return asked, made.label("me", own, truth(own)).result()
+    auto_label.start(made.views, "me", RATE, 0.95).result()
+    return made.label("me", own, truth(own)).result()
 
 
 def _confirm(made: Service, reply: dict[str, Any], wrong: tuple[int, ...] = ()) -> dict[str, Any]:
@@ -45,12 +44,12 @@ def _confirm(made: Service, reply: dict[str, Any], wrong: tuple[int, ...] = ()) 
 
 def test_people_confirm_and_the_model_labels_the_rest(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
-        asked, reply = _started(made)
+        reply = _started(made)
         before = reply["progress"]["finishing"]
         assert (before["confirmed"], before["ready"], before["rate"]) == (0, 0, RATE)
         assert before["items"] == len(made.state.proposals) > before["needed"] > 20
         with pytest.raises(Refused, match=r"0 confirmed, 0 wrong, cannot promise 10.0% yet; [0-9]+ more"):
-            asked.finish("me").result()
+            auto_label.finish(made.views, "me").result()
         assert LabelSet.of(made.state, {}).by_model == {}  # a proposal is no label
         reply = _confirm(made, reply)
         now = reply["progress"]["finishing"]
@@ -59,7 +58,7 @@ def test_people_confirm_and_the_model_labels_the_rest(tmp_path: Path) -> None:
         mean = np.array(made.desk.learner.pool.posterior.mean)
         proposals, people = dict(made.state.proposals), set(made.state.labels)
         held = made.state.leases["me"].item
-        reply = asked.finish("me").result()
+        reply = auto_label.finish(made.views, "me").result()
         assert np.array_equal(made.desk.learner.pool.posterior.mean, mean)  # nothing is learned
         assert made.state.finished == {
             i: each[0] for i, each in proposals.items() if i not in people and i != held
@@ -82,7 +81,7 @@ def test_people_confirm_and_the_model_labels_the_rest(tmp_path: Path) -> None:
     with service(tmp_path / "log") as again:
         assert fingerprint(again) == state
         labels = len(again.state.labels)
-        reply = Finishing(again.views).take_back("me").result()
+        reply = auto_label.take_back(again.views, "me").result()
         assert (reply["progress"]["finished"], again.state.finished) == (None, {})
         assert len(again.state.labels) == labels
         state = fingerprint(again)
@@ -92,7 +91,7 @@ def test_people_confirm_and_the_model_labels_the_rest(tmp_path: Path) -> None:
 
 def test_confirmations_are_random_and_continue_after_a_restart(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
-        _, reply = _started(made)
+        reply = _started(made)
         order = list(made.state.proposals)
         sure = [each[1] for each in made.state.proposals.values()]
         assert sure != sorted(sure, reverse=True)
@@ -117,14 +116,14 @@ def test_people_label_while_items_are_compared(tmp_path: Path, monkeypatch: pyte
             return neighbour_agreement(features, references, known, items, probs)
 
         monkeypatch.setattr(auto_label, "neighbour_agreement", compares)
-        Finishing(made.views).start("me", RATE, 0.95).result(60)
+        auto_label.start(made.views, "me", RATE, 0.95).result(60)
         assert made.state.position[answered[0]] not in made.state.proposals
         assert made.state.proposals
 
 
 def test_errors_ask_for_more_confirmations_and_skipping_counts_as_one(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
-        _, reply = _started(made)
+        reply = _started(made)
         needed = reply["progress"]["finishing"]["needed"]
         reply = made.skip("me", reply["next"]["item"]["id"]).result()
         now = reply["progress"]["finishing"]
@@ -137,8 +136,7 @@ def test_errors_ask_for_more_confirmations_and_skipping_counts_as_one(tmp_path: 
 
 def test_a_model_that_is_sure_of_too_few_items_is_refused(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
-        asked = Finishing(made.views)
-        assert asked.preview(0.05, 0.95).result() == {
+        assert auto_label.preview(made.views, 0.05, 0.95).result() == {
             "items": 0,
             "yes": None,
             "needed": None,
@@ -147,16 +145,16 @@ def test_a_model_that_is_sure_of_too_few_items_is_refused(tmp_path: Path) -> Non
         }
         label(made, 3)
         with pytest.raises(Refused, match=r"items, too few to promise 0.5%; label more items"):
-            asked.start("me", 0.005, 0.95).result()
+            auto_label.start(made.views, "me", 0.005, 0.95).result()
         with pytest.raises(Refused, match="nothing is confirmed yet"):
-            asked.finish("me").result()
+            auto_label.finish(made.views, "me").result()
         assert (made.state.finished, made.state.proposals, made.state.promise) == ({}, {}, None)
 
 
 def test_taking_back_ends_the_confirmations(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
-        asked, _ = _started(made)
-        reply = asked.take_back("me").result()
+        _started(made)
+        reply = auto_label.take_back(made.views, "me").result()
         assert (reply["progress"]["finishing"], made.state.proposals) == (None, {})
         held = made.state.ids[made.state.leases["me"].item]
         assert made.label("me", held, truth(held)).result()["next"]["reason"] == "chosen"
@@ -225,9 +223,8 @@ def test_model_gives_items_of_a_multi_label_project_all_their_classes(tmp_path: 
             reply = made.label_set("me", item, right(item)).result()
             if i % 20 == 19:
                 retrain(made.desk)  # as beside the page: steps since a training are replayed with each label
-        asked = Finishing(made.views)
         item = reply["next"]["item"]["id"]
-        asked.start("me", 0.2, 0.9).result()
+        auto_label.start(made.views, "me", 0.2, 0.9).result()
         reply = made.label_set("me", item, right(item)).result()
         n = 0
         while reply["next"]["reason"] == "audit":
@@ -241,7 +238,7 @@ def test_model_gives_items_of_a_multi_label_project_all_their_classes(tmp_path: 
         assert now["ready"] > 0
         proposals = dict(made.state.proposals)
         made.classes.add("me", "added meanwhile").result()
-        asked.finish("me").result()
+        auto_label.finish(made.views, "me").result()
         done = made.state.finished
         assert {i: classes_of(label) for i, label in done.items()} == {
             i: classes_of(proposals[i][0]) for i in done
@@ -255,7 +252,7 @@ def test_model_gives_items_of_a_multi_label_project_all_their_classes(tmp_path: 
     with service(tmp_path / "log") as again:
         assert fingerprint(again) == before
         assert again.state.finished == done
-        Finishing(again.views).take_back("me").result()
+        auto_label.take_back(again.views, "me").result()
         assert again.state.finished == {}
 
 
@@ -271,10 +268,10 @@ def test_model_answers_one_class_and_items_stay_in_the_pool_for_the_others(tmp_p
             if i % 20 == 19:
                 retrain(made.desk)
         assert reply["next"]["asks"] is None
-        asked, item = Finishing(made.views), reply["next"]["item"]["id"]
-        plan = asked.preview(0.2, 0.9, class_=1).result()
+        item = reply["next"]["item"]["id"]
+        plan = auto_label.preview(made.views, 0.2, 0.9, class_=1).result()
         assert 0 < plan["yes"] < plan["items"]
-        asked.start("me", 0.2, 0.9, class_=1).result()
+        auto_label.start(made.views, "me", 0.2, 0.9, class_=1).result()
         said = [label for label, _, _ in made.state.proposals.values()]
         assert set(said) == {ClassSet((1,), ()), ClassSet((), (1,))}
         reply = made.label_set("me", item, right(item)).result()
@@ -285,7 +282,7 @@ def test_model_answers_one_class_and_items_stay_in_the_pool_for_the_others(tmp_p
             reply = made.label_set("me", item, *answer).result()
         now = reply["progress"]["finishing"]
         assert (now["class"], now["needed"]) == (1, 0)
-        asked.finish("me").result()
+        auto_label.finish(made.views, "me").result()
         done = made.state.partly
         answered = {i for i in made.state.proposals if i in made.state.answers}
         assert not made.state.finished
@@ -294,10 +291,11 @@ def test_model_answers_one_class_and_items_stay_in_the_pool_for_the_others(tmp_p
         assert LabelSet.of(made.state, {}).by_model == done
         wrong = [(1 in done[i].present) != (1 in right(made.state.ids[i])) for i in done]
         assert np.mean(wrong) < 0.2
-        told = asked.preview(0.2, 0.9).result()["finished"]
+        told = auto_label.preview(made.views, 0.2, 0.9).result()["finished"]
         assert told["items"] == 0
         assert [(each["class"], each["rate"]) for each in told["classes"]] == [(1, 0.2)]
-        assert asked.preview(0.2, 0.9, class_=1).result()["items"] <= len(made.state.ids) - len(done)
+        more = auto_label.preview(made.views, 0.2, 0.9, class_=1).result()["items"]
+        assert more <= len(made.state.ids) - len(done)
 
         free = next(i for i in done if made.state.place(i).where is Where.FREE)
         made.label_set("me", made.state.ids[free], [0]).result()
@@ -305,21 +303,20 @@ def test_model_answers_one_class_and_items_stay_in_the_pool_for_the_others(tmp_p
         before = fingerprint(made)
     with service(tmp_path / "log") as again:
         assert fingerprint(again) == before
-        asked = Finishing(again.views)
-        asked.start("me", 0.3, 0.8, class_=0).result()
-        asked.take_back("me").result()
+        auto_label.start(again.views, "me", 0.3, 0.8, class_=0).result()
+        auto_label.take_back(again.views, "me").result()
         assert again.state.partly == done, "stopping takes nothing back"
         assert not again.state.confirms
-        asked.take_back("me").result()
+        auto_label.take_back(again.views, "me").result()
         assert not again.state.partly
         assert not again.state.kept
         with pytest.raises(Refused, match="class is 7"):
-            asked.preview(0.3, 0.8, class_=7).result()
+            auto_label.preview(again.views, 0.3, 0.8, class_=7).result()
 
 
 def test_one_class_is_refused_where_items_have_exactly_one(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made, pytest.raises(Refused, match="items have one class"):
-        Finishing(made.views).start("me", RATE, 0.95, class_=1)
+        auto_label.start(made.views, "me", RATE, 0.95, class_=1)
 
 
 def _promises(*classes: int | None) -> list[tuple[str, events.Body]]:

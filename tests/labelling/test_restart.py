@@ -10,7 +10,6 @@ import pytest
 
 from everylabel.core.arrays import softmax
 from everylabel.labelling import auto_label
-from everylabel.labelling.auto_label import Finishing
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner, retrainer
 from everylabel.labelling.model.retrainer import Retrainer, retrain, save_mean, saved_mean
@@ -169,12 +168,12 @@ def test_labels_of_the_model_and_changes_of_classes_outlive_a_restart(
         made.classes.remove("me", 3, 5).result()
         reply = made.classes.remove("me", 2).result()
         made.classes.undo("anna", reply["last"]["saved"]).result()
-        Finishing(made.views).start("me", 0.5, 0.95).result()
+        auto_label.start(made.views, "me", 0.5, 0.95).result()
         for _ in range(20):
             item = made.next("me").result()["next"]["item"]["id"]
             said: Any = made.state.proposals.get(made.state.position[item], (truth(item),))[0]
             made.label("me", item, said).result()
-        Finishing(made.views).finish("me").result()
+        auto_label.finish(made.views, "me").result()
         assert made.state.finished
         retrain(made.desk)
         state, before, shown = state_of(made), probabilities(made), made.views.progress("me")

@@ -61,134 +61,130 @@ class Copied(NamedTuple):
     given: np.ndarray  # and the columns of their labels
 
 
-class Finishing:
-    """Requests about auto-labelling, run on the desk of the views."""
+def preview(views: Views, rate: float, confidence: float, class_: int | None = None) -> Future[Reply]:
+    """Return how many items the model would label, confirmations needed, and progress; blocks first.
 
-    def __init__(self, views: Views) -> None:
-        self.views, self.desk = views, views.desk
+    class_ : of a multi-label project, if the model shall answer only this class; `yes` counts its items
+    """
+    found = _candidates(views, rate, class_)
+    needed = _needed(found, rate, confidence)
+    yes = None if class_ is None else sum(bool(classes_of(each.label)) for each in found)
 
-    @property
-    def state(self) -> State:
-        return self.desk.state
+    def look() -> Reply:
+        running = {"finishing": progress.finishing(views.state), "finished": progress.finished(views.state)}
+        return {"items": len(found), "yes": yes, "needed": needed, **running}
 
-    def preview(self, rate: float, confidence: float, class_: int | None = None) -> Future[Reply]:
-        """Return how many items the model would label, confirmations needed, and progress; blocks first.
+    return views.desk.read(look)
 
-        class_ : of a multi-label project, if the model shall answer only this class; `yes` counts its items
-        """
-        found = self._candidates(rate, class_)
-        needed = _needed(found, rate, confidence)
-        yes = None if class_ is None else sum(bool(classes_of(each.label)) for each in found)
 
-        def look() -> Reply:
-            running = {"finishing": progress.finishing(self.state), "finished": progress.finished(self.state)}
-            return {"items": len(found), "yes": yes, "needed": needed, **running}
+def start(
+    views: Views, person: str, rate: float, confidence: float, class_: int | None = None
+) -> Future[Reply]:
+    """Propose the model's labels, in the random order in which people confirm them; blocks first."""
+    compared = _candidates(views, rate, class_)
 
-        return self.desk.read(look)
+    def command() -> Finish:
+        state = views.state  # people may have answered meanwhile, or removed a class
+        found = [
+            each
+            for each in compared
+            if state.place(each.item).where is Where.FREE and state.now(each.label) is not None
+        ]
+        if _needed(found, rate, confidence) is None:
+            raise Refused(
+                409,
+                "too_few",
+                f"the model is sure enough of {len(found):,} items, too few to promise {rate:.1%}; "
+                "label more items, or allow a higher error rate",
+            )
+        views.desk.emit(person, Promise(rate, confidence, class_=class_))
+        rng = np.random.default_rng([state.seed, state.seq])
+        level = levels([each.score for each in found])
+        for j in rng.permutation(len(found)).tolist():
+            item, label, sure, _ = found[j]
+            views.desk.emit(person, _auto_label(state.ids[item], label, round(sure, 6), level[j]))
+        views.desk.ask_for(person)
+        return lambda: views.reply(person, None)
 
-    def start(self, person: str, rate: float, confidence: float, class_: int | None = None) -> Future[Reply]:
-        """Propose the model's labels, in the random order in which people confirm them; blocks first."""
-        compared = self._candidates(rate, class_)
+    return views.desk.submit(command, alone=True)
 
-        def command() -> Finish:
-            state = self.state  # people may have answered meanwhile, or removed a class
-            found = [
-                each
-                for each in compared
-                if state.place(each.item).where is Where.FREE and state.now(each.label) is not None
-            ]
-            if _needed(found, rate, confidence) is None:
-                raise Refused(
-                    409,
-                    "too_few",
-                    f"the model is sure enough of {len(found):,} items, too few to promise {rate:.1%}; "
-                    "label more items, or allow a higher error rate",
-                )
-            self.desk.emit(person, Promise(rate, confidence, class_=class_))
-            rng = np.random.default_rng([state.seed, state.seq])
-            level = levels([each.score for each in found])
-            for j in rng.permutation(len(found)).tolist():
-                item, label, sure, _ = found[j]
-                self.desk.emit(person, _auto_label(state.ids[item], label, round(sure, 6), level[j]))
-            self.desk.ask_for(person)
-            return lambda: self.views.reply(person, None)
 
-        return self.desk.submit(command, alone=True)
+def finish(views: Views, person: str) -> Future[Reply]:
+    """Let the model label the free items of the largest certified set."""
 
-    def finish(self, person: str) -> Future[Reply]:
-        """Let the model label the free items of the largest certified set."""
+    def command() -> Finish:
+        state, now = views.state, standing(views.state)
+        if now is None or now.certified is None or state.promise is None:
+            raise Refused(409, "no_promise", _why_not(state))
+        chosen = {i: each for i, each in state.proposals.items() if each[2] >= now.certified}
+        seen = [i for i in chosen if i in state.labels]
+        wrong = sum(bool(is_wrong(state, i, chosen[i][0])) for i in seen)
+        promised = state.promise
+        figures = promised.rate, promised.confidence, True, len(chosen), len(seen), wrong
+        views.desk.emit(person, Promise(*figures, promised.class_))
+        for item, (said, sure, _) in chosen.items():
+            if state.place(item).where is Where.FREE and state.now(said) is not None:
+                views.desk.emit(person, _auto_label(state.ids[item], said, sure))
+        views.desk.ask_for(person)
+        return lambda: views.reply(person, None)
 
-        def command() -> Finish:
-            state, now = self.state, standing(self.state)
-            if now is None or now.certified is None or state.promise is None:
-                raise Refused(409, "no_promise", _why_not(state))
-            chosen = {i: each for i, each in state.proposals.items() if each[2] >= now.certified}
-            seen = [i for i in chosen if i in state.labels]
-            wrong = sum(bool(is_wrong(state, i, chosen[i][0])) for i in seen)
-            promised = state.promise
-            figures = promised.rate, promised.confidence, True, len(chosen), len(seen), wrong
-            self.desk.emit(person, Promise(*figures, promised.class_))
-            for item, (said, sure, _) in chosen.items():
-                if state.place(item).where is Where.FREE and state.now(said) is not None:
-                    self.desk.emit(person, _auto_label(state.ids[item], said, sure))
-            self.desk.ask_for(person)
-            return lambda: self.views.reply(person, None)
+    return views.desk.submit(command, alone=True)
 
-        return self.desk.submit(command, alone=True)
 
-    def take_back(self, person: str) -> Future[Reply]:
-        """End the confirmations; if none are running, remove the model's labels. People's labels stay."""
+def take_back(views: Views, person: str) -> Future[Reply]:
+    """End the confirmations; if none are running, remove the model's labels. People's labels stay."""
 
-        def command() -> Finish:
-            labelled = () if self.state.confirms else sorted({*self.state.finished, *self.state.partly})
-            for item in labelled:
-                self.desk.emit(person, AutoLabel(self.state.ids[item]))
-            if self.state.promise is not None or self.state.kept:
-                self.desk.emit(person, Promise())
-            self.desk.ask_for(person)
-            return lambda: self.views.reply(person, None)
+    def command() -> Finish:
+        labelled = () if views.state.confirms else sorted({*views.state.finished, *views.state.partly})
+        for item in labelled:
+            views.desk.emit(person, AutoLabel(views.state.ids[item]))
+        if views.state.promise is not None or views.state.kept:
+            views.desk.emit(person, Promise())
+        views.desk.ask_for(person)
+        return lambda: views.reply(person, None)
 
-        return self.desk.submit(command, alone=True)
+    return views.desk.submit(command, alone=True)
 
-    def _candidates(self, rate: float, class_: int | None) -> list[Candidate]:
-        """Return the items that the model would label, the best first; blocks.
 
-        The desk's thread only copies: comparing takes up to half a second.
-        """
-        self.views.check_here("letting the model finish")
-        if class_ is not None and not self.state.multi_label:
-            raise Refused(422, "one_class_per_item", "items have one class: the model gives all of them")
+def _candidates(views: Views, rate: float, class_: int | None) -> list[Candidate]:
+    """Return the items that the model would label, the best first; blocks.
 
-        def copied() -> Copied:
-            learner, pool, columns = self.desk.learner, self.desk.learner.pool, self.state.columns
-            free, idx = (np.flatnonzero(pool.state == where) for where in (Where.FREE, Where.LABELLED))
-            free = free if self.state.labels else free[:0]
-            if class_ is not None:
-                at, partly = [columns.index(self.state.book.number(class_))], self.state.partly
-                free = np.array([i for i in free.tolist() if not _answers(partly.get(i), class_)], np.int64)
-            else:
-                at = list(range(len(columns)))
-            probs = learner.link(learner.logits(free))[:, : len(columns)]
-            yes = learner.predicted(probs)[:, at] if self.state.multi_label else None
-            numbers = np.array(columns)[at]
-            return Copied(free, probs[:, at], yes, numbers, pool.features, idx, pool.labels[idx])
+    The desk's thread only copies: comparing takes up to half a second.
+    """
+    views.check_here("letting the model finish")
+    if class_ is not None and not views.state.multi_label:
+        raise Refused(422, "one_class_per_item", "items have one class: the model gives all of them")
 
-        now, known = self.desk.read(lambda: (copied(), self.desk.assessment)).result()
-        if not len(now.free):
-            return []
-        columns, probs = now.columns, now.probs
-        labels: list[Value]
-        if now.yes is not None:  # p is the probability that all classes are right
-            sure, at = np.where(now.yes, probs, 1.0 - probs).prod(axis=1), np.arange(len(probs))
-            labels, score = [ClassSet.of(columns[row].tolist(), columns.tolist()) for row in now.yes], sure
+    def copied() -> Copied:
+        learner, pool, columns = views.desk.learner, views.desk.learner.pool, views.state.columns
+        free, idx = (np.flatnonzero(pool.state == where) for where in (Where.FREE, Where.LABELLED))
+        free = free if views.state.labels else free[:0]
+        if class_ is not None:
+            at, partly = [columns.index(views.state.book.number(class_))], views.state.partly
+            free = np.array([i for i in free.tolist() if not _answers(partly.get(i), class_)], np.int64)
         else:
-            sure, said = probs.max(axis=1), columns[probs.argmax(axis=1)]
-            at, labels = np.flatnonzero(said >= 0), said.tolist()  # items of no class are not auto-labelled
-            score = sure * _agreement(now, self.state.seed)
-        at = at[np.argsort(-score[at], kind="stable")]
-        right = sure[at] if known is None or known.verdicts is None else calibrated(known.verdicts, sure[at])
-        at = at[: how_many(right, len(probs), rate)]
-        return [Candidate(int(now.free[j]), labels[j], float(sure[j]), float(score[j])) for j in at]
+            at = list(range(len(columns)))
+        probs = learner.link(learner.logits(free))[:, : len(columns)]
+        yes = learner.predicted(probs)[:, at] if views.state.multi_label else None
+        numbers = np.array(columns)[at]
+        return Copied(free, probs[:, at], yes, numbers, pool.features, idx, pool.labels[idx])
+
+    now, known = views.desk.read(lambda: (copied(), views.desk.assessment)).result()
+    if not len(now.free):
+        return []
+    columns, probs = now.columns, now.probs
+    labels: list[Value]
+    if now.yes is not None:  # p is the probability that all classes are right
+        sure, at = np.where(now.yes, probs, 1.0 - probs).prod(axis=1), np.arange(len(probs))
+        labels, score = [ClassSet.of(columns[row].tolist(), columns.tolist()) for row in now.yes], sure
+    else:
+        sure, said = probs.max(axis=1), columns[probs.argmax(axis=1)]
+        at, labels = np.flatnonzero(said >= 0), said.tolist()  # items of no class are not auto-labelled
+        score = sure * _agreement(now, views.state.seed)
+    at = at[np.argsort(-score[at], kind="stable")]
+    right = sure[at] if known is None or known.verdicts is None else calibrated(known.verdicts, sure[at])
+    at = at[: how_many(right, len(probs), rate)]
+    return [Candidate(int(now.free[j]), labels[j], float(sure[j]), float(score[j])) for j in at]
 
 
 def _agreement(now: Copied, seed: int) -> np.ndarray:

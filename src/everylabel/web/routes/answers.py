@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from everylabel.data.items import LONGEST_ID, Sent
-from everylabel.labelling.auto_label import Finishing
+from everylabel.labelling import auto_label
 from everylabel.labelling.service import Said, Service, label_many, suggest
 from everylabel.labelling.state.types import most_probable
 from everylabel.labelling.views import Tab
@@ -283,7 +283,7 @@ def changing(service: Service, arrivals: Arrivals | None, asks: bool) -> APIRout
     asks : everybody must enter a name
     """
     router, views = APIRouter(prefix="/api"), service.views
-    presence, final = views.presence, Finishing(views)
+    presence = views.presence
 
     @router.post("/next")
     async def next_item(body: NextBody) -> dict[str, Any]:
@@ -410,23 +410,23 @@ def changing(service: Service, arrivals: Arrivals | None, asks: bool) -> APIRout
         rate: Rate = 0.05, confidence: Confidence = 0.95, class_: OneClass = None
     ) -> dict[str, Any]:
         """Return how many items the model would label, and how many confirmations that requires."""
-        return await wrap_future(await to_thread(final.preview, rate, confidence, class_))
+        return await wrap_future(await to_thread(auto_label.preview, views, rate, confidence, class_))
 
     @router.post("/finish/start")
     async def start(body: FinishBody) -> dict[str, Any]:
         """Start confirmations: people check items drawn at random from those that the model would label."""
         return await wrap_future(
-            await to_thread(final.start, body.person, body.rate, body.confidence, body.class_)
+            await to_thread(auto_label.start, views, body.person, body.rate, body.confidence, body.class_)
         )
 
     @router.post("/finish")
     async def finish(body: PersonBody) -> dict[str, Any]:
         """Label the largest set of items that the confirmations certify with the model's classes."""
-        return await wrap_future(final.finish(body.person))
+        return await wrap_future(auto_label.finish(views, body.person))
 
     @router.post("/finish/undo")
     async def take_back(body: PersonBody) -> dict[str, Any]:
         """End the confirmations; if none are running, remove all labels given by the model."""
-        return await wrap_future(final.take_back(body.person))
+        return await wrap_future(auto_label.take_back(views, body.person))
 
     return router
