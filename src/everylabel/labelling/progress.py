@@ -36,7 +36,7 @@ from everylabel.labelling.state.types import (
     partly_answered,
     pooled,
 )
-from everylabel.log.events import Answered, Assessed, Label, MultiLabel, Not, Promise, Skip
+from everylabel.log.events import Answered, Assessed, Label, MultiLabel, Not, Promise
 
 SECONDS_AN_ITEM = 0.02  # duration of fine-tuning, for the estimate that people see
 POINTS = 200  # maximum number of points of the learning curve
@@ -126,7 +126,7 @@ def per_minute(state: State, person: str) -> float | None:
     """Return the person's recent answers per minute, without breaks and bulk answers."""
     entries = (entry for entry in islice(state.newest_first(), LATELY) if entry.person == person)
     single = (entry for entry in entries if bulk_of(entry) is None)
-    times = [entry.at for entry in single if not isinstance(entry.body, Skip | Not)][:SPEED_OVER][::-1]
+    times = [entry.at for entry in single if entry.body.votes][:SPEED_OVER][::-1]
     spent = [gap for gap in np.diff(times) if 0 <= gap < BREAK]  # negative: the clock was set back
     return 60.0 * len(spent) / float(sum(spent)) if len(spent) > 1 and sum(spent) > 0 else None
 

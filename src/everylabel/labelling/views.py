@@ -39,7 +39,7 @@ from everylabel.labelling.state.types import (
     absent_in_reply,
     in_reply,
 )
-from everylabel.log.events import Answered, Event, Not, Skip
+from everylabel.log.events import Answered, Event
 from everylabel.selection.pool import Where
 from everylabel.selection.pool.sparse import all_but
 from everylabel.selection.strategies import STRATEGIES as RULES
@@ -387,7 +387,7 @@ class Views:
         assert isinstance(event.body, Answered)
         said: list[Answer] = []
         item = self.state.position.get(event.body.item)  # None: its row was removed
-        if item is not None and not isinstance(event.body, Skip | Not):
+        if item is not None and event.body.votes:
             said = self.state.meanwhile(item, event.seq)
         return {**self.reply(event.person, event.seq), "meanwhile": progress.listed_answers(said)}
 

@@ -47,9 +47,11 @@ class Answer(_OfItem, frozen=True):
     """A person's answer to an item, which the same person can undo.
 
     sent_to_label_studio : whether Label Studio has an annotation for it
+    votes : whether it votes on the item's label; in a multi-label project `Not` does, too
     """
 
     sent_to_label_studio: ClassVar[bool] = True
+    votes: ClassVar[bool] = True
 
 
 class Guessed(Answer, frozen=True, kw_only=True):
@@ -163,6 +165,7 @@ class Not(Guessed, frozen=True, tag="not"):
     """The item is not of this class; it stays with the person."""
 
     sent_to_label_studio: ClassVar[bool] = False
+    votes: ClassVar[bool] = False
     class_: int
 
 
@@ -176,6 +179,7 @@ class Skip(Answer, frozen=True, tag="skip"):
     """The item is left for later."""
 
     sent_to_label_studio: ClassVar[bool] = False
+    votes: ClassVar[bool] = False
     check: bool = False
 
 

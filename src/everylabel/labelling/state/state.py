@@ -245,7 +245,7 @@ class State:
 
     def value_of(self, body: events.Answered) -> Value | None:
         """Return an answer by the current classes, or CANNOT_TELL; None if its classes were removed."""
-        if self.multi_label and not isinstance(body, events.CannotTell | events.Skip):
+        if self.multi_label and isinstance(body, events.Guessed):
             return self._set_of(body).now(self.book)
         if isinstance(body, events.Label):
             return self.book.now(body.class_)
@@ -370,10 +370,8 @@ class State:
     def stands(self, entry: Entry) -> bool:
         """Return whether an answer counts: it was not undone or withdrawn, and its item still exists."""
         old = entry.seq <= self.withdrawn.get(entry.item, 0) or entry.seq in self.undone
-        says_nothing = isinstance(entry.body, events.Skip) or (
-            isinstance(entry.body, events.Not) and not self.multi_label
-        )
-        return not (old or says_nothing or entry.item in self.missing)
+        votes = entry.body.votes or (self.multi_label and isinstance(entry.body, events.Not))
+        return votes and not old and entry.item not in self.missing
 
     def standing(self, entries: Iterable[Entry]) -> list[Answer]:
         """Return each person's last answer that counts and whose class still exists.
