@@ -62,3 +62,9 @@ def test_a_project_shows_them_again(tmp_path: Path) -> None:
     assert none == ""
     keep_guidelines(folder, none)
     assert read_guidelines(folder) == ""
+
+
+def test_a_link_in_a_project_shows_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("my key")
+    (tmp_path / "guidelines.md").symlink_to(tmp_path / "secret.txt")
+    assert read_guidelines(tmp_path) == ""

@@ -23,6 +23,7 @@ from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web import server
 from everylabel.web.server import (
+    bound_socket,
     check_free,
     free_port,
     opened_server,
@@ -140,6 +141,14 @@ def test_a_port_in_use_is_passed_over_and_one_that_is_named_is_refused() -> None
         assert free_port("127.0.0.1", port) > port
         with pytest.raises(EverylabelError, match=f"--port {port} of --host 127.0.0.1 is in use"):
             check_free("127.0.0.1", port)
+
+
+def test_a_bound_port_is_taken_before_the_server_runs() -> None:
+    with bound_socket("127.0.0.1", 0) as ours:
+        port = ours.getsockname()[1]
+        assert free_port("127.0.0.1", port) > port
+        with pytest.raises(EverylabelError, match=f"--port {port} of --host 127.0.0.1 is in use"):
+            bound_socket("127.0.0.1", port)
 
 
 def test_server_does_not_hold_a_replaced_model(tmp_path: Path) -> None:

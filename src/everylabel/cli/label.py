@@ -153,27 +153,27 @@ def label(
     given = {name: value for name, value in locals().items() if name != "source"}  # fields of `LabelOptions`
     from everylabel.data.classes import class_list
     from everylabel.projects.options import LabelOptions
-    from everylabel.web.server import free_port
 
     given |= {"classes": class_list(classes, encoding), "images_in": images_in or ()}
-    given["port"] = free_port(host, PORT) if port is None else port
-    given["names_prior"] = options.is_on(names_prior)
-    _label(source, LabelOptions(**given), moved=port is None and given["port"] != PORT)
+    given |= {"port": PORT if port is None else port, "names_prior": options.is_on(names_prior)}
+    _label(source, LabelOptions(**given), may_move=port is None)
 
 
-def _label(source: str, given: "LabelOptions", moved: bool) -> None:
-    """Serve the page of a source. `moved`: the default port is in use, so the page is at another one."""
+def _label(source: str, given: "LabelOptions", may_move: bool) -> None:
+    """Serve the page of a source. `may_move`: take another port if the default one is in use."""
     from everylabel.formats.suggestions import read_suggestions
     from everylabel.projects.log import kept_in
-    from everylabel.web.server import check_free, serve
+    from everylabel.web.server import check_free, free_port, serve
 
     store = given.store
-    check_free(given.host, given.port)
+    check_free(given.host, free_port(given.host, PORT) if may_move else given.port)
     project = opened(source, **given.opening() | _sharded(source, given))
-    if moved:
-        note(f"port {PORT} is in use, so the page is at port {given.port}")
     proposed = read_suggestions(project, given, note)
     serving = replace(given, labels=_imported(project, given), proposed=proposed, **_rows_of(project))
+    if may_move:  # chosen last: another command may take a port while this one reads
+        serving = replace(serving, port=free_port(given.host, PORT))
+        if serving.port != PORT:
+            note(f"port {PORT} is in use, so the page is at port {serving.port}")
     with embedding_bar() as progress:
         serve(project, serving, lambda address: _ready(address, given.host), note, progress)
     again = command(*_repeated(sys.argv[1:]))
@@ -183,7 +183,8 @@ def _label(source: str, given: "LabelOptions", moved: bool) -> None:
 def _repeated(given: list[str]) -> list[str]:
     """Return the arguments to continue with: without those for one change, and without the stored classes."""
     classes = given.index("--classes") if "--classes" in given else len(given)
-    return [one for i, one in enumerate(given) if i not in (classes, classes + 1) and one not in ONCE]
+    kept = (one for i, one in enumerate(given) if i not in (classes, classes + 1))
+    return [one for one in kept if one not in ONCE and not one.startswith("--classes=")]
 
 
 def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:

@@ -141,7 +141,10 @@ class Tokens:
         """Read the file again if it has changed; an invalid file changes nothing."""
         if self.file is None:
             return
-        changed = self.file.stat().st_mtime_ns if self.file.exists() else None
+        try:
+            changed = self.file.stat().st_mtime_ns
+        except OSError:
+            changed = None
         if changed != self._changed:
             self._changed = changed
             try:

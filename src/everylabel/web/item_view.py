@@ -207,8 +207,8 @@ class _Maker(MarkdownIt):
 def read_guidelines(folder: Path, named: Path | None = None) -> str:
     """Return Markdown: of the named file, nothing if that is "none", by default the copy of the last file."""
     path = folder / COPY if named is None else named
-    if str(path) == NONE or (named is None and not path.is_file()):
-        return ""
+    if str(path) == NONE or (named is None and (path.is_symlink() or not path.is_file())):
+        return ""  # a link in an untrusted project could show any of the user's files
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

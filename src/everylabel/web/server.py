@@ -238,7 +238,7 @@ def opened_project(
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to its port but does not listen yet."""
+    """Return a socket that listens, so that no other program can take its port; clients wait."""
     port = check_port(port)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # named TCP: otherwise asyncio does not switch off Nagle's delay, and a reply takes 40 ms longer
@@ -246,6 +246,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host.strip("[]"), port))
+        bound.listen()
     except OSError as error:
         bound.close()
         if error.errno == errno.EADDRINUSE:
