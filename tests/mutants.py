@@ -44,7 +44,7 @@ CORE = [
     Mutant("web/item_view.py", "return _resolved([home, *others])", "return _resolved([home])", "scale/test_item_view.py"),
     Mutant("projects/project.py", "absolute = Path(place).is_absolute()", "absolute = '://' not in place", "projects/test_trust.py"),
     Mutant("data/media.py", ", formats=[name for name in FORMATS if name in Image.OPEN])", ")", "data/test_hostile.py"),
-    Mutant("core/files.py", "path.resolve() if follow else path.absolute()", "path.resolve()", "projects/test_own_files.py"),
+    Mutant("core/files.py", "path.resolve() if follow_links else path.absolute()", "path.resolve()", "projects/test_own_files.py"),
     Mutant("scale/pool.py", "            part.live = live\n", "            part.live = True\n", "scale/test_pool.py"),
     Mutant("selection/pool/sparse.py", "return upto - np.searchsorted(self._gone, upto)", "return upto", "selection/test_sparse.py"),
     Mutant("selection/pool/sparse.py", "self._gone - np.arange(len(self._gone))", "self._gone", "selection/test_sparse.py"),

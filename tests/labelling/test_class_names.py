@@ -262,11 +262,11 @@ def test_a_model_trained_on_names_that_have_changed_since_is_dropped(tmp_path: P
         trained = Learner(made.desk.rows, made.desk.ids, training)
         made.change_settings("me", {"names": False}).result()
 
-        def take_over() -> Any:
-            made.desk.take_over(trained)
+        def replace_model() -> Any:
+            made.desk.replace_model(trained)
             return lambda: None
 
-        made.desk.submit(take_over, alone=True).result()
+        made.desk.submit(replace_model, alone=True).result()
         assert made.desk.learner is not trained
         assert made.desk.learned.is_set()
 

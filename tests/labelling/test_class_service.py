@@ -77,11 +77,11 @@ def test_a_training_that_began_before_a_class_went_is_dropped(tmp_path: Path) ->
         trained_before = Learner(made.desk.rows, made.desk.ids, training)
         made.classes.remove("me", 3).result()
 
-        def take_over() -> object:
-            made.desk.take_over(trained_before)
+        def replace_model() -> object:
+            made.desk.replace_model(trained_before)
             return lambda: None
 
-        made.desk.submit(take_over, alone=True).result()  # type: ignore[arg-type]
+        made.desk.submit(replace_model, alone=True).result()  # type: ignore[arg-type]
         assert made.desk.learner.pool.n_classes == 9
         assert made.desk.learned.is_set()  # it is trained again
         go_on(made, 3)

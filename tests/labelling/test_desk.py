@@ -67,7 +67,7 @@ def saying(made: Desk, *said: tuple[str, events.Body], ask: bool = False) -> Cal
         for person, body in said:
             made.emit(person, body)
             if ask:
-                made.ask_for(person)
+                made.request_item(person)
         return lambda: dict(made.state.leases)
 
     return command
@@ -78,7 +78,7 @@ def asking(made: Desk, *people: str) -> Any:
 
     def command() -> Finish:
         for person in people:
-            made.ask_for(person)
+            made.request_item(person)
         return lambda: {person: lease for person, lease in made.state.leases.items() if person in people}
 
     return made.submit(command).result()
@@ -268,7 +268,7 @@ def test_a_trained_model_takes_over_with_labels_given_meanwhile() -> None:
         made.submit(saying(made, ("me", events.Label(IDS[20], 1)), ("me", events.Undo(10)))).result()
 
         def take() -> Finish:
-            made.take_over(trained)
+            made.replace_model(trained)
             return lambda: None
 
         made.submit(take, alone=True).result()
@@ -339,7 +339,7 @@ def test_nothing_is_built_on_half_applied_events(monkeypatch: pytest.MonkeyPatch
 
         def command() -> Finish:
             if where == "in a model that takes over":
-                made.take_over(trained)
+                made.replace_model(trained)
             made.emit("ana", events.Label(IDS[1], 1))
             return fail()
 
@@ -365,7 +365,7 @@ def test_leased_items_are_where_a_start_would_put_them() -> None:
 
         def ask() -> Finish:
             for person in ("B", "C", "D"):
-                desk.ask_for(person)
+                desk.request_item(person)
             return lambda: len(desk.state.leases)
 
         assert desk.submit(ask, alone=True).result() == 3

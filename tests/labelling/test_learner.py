@@ -121,7 +121,7 @@ DIFFERENCES: dict[str, dict[int, Place]] = {
 def test_a_difference_is_learned_as_training_from_scratch_would(exact: bool, difference: str) -> None:
     made, now = learner(known({})), known(DIFFERENCES[difference])
     assert made.exact == exact
-    assert made.follow(now)
+    assert made.move_to(now)
     is_where_it_belongs(made, now)
     twin, found = probabilities(from_scratch(now)), probabilities(mean(made))
     if exact:
@@ -140,8 +140,8 @@ def test_a_difference_is_learned_as_training_from_scratch_would(exact: bool, dif
 def test_a_change_that_is_taken_back_leaves_nothing_behind(exact: bool, difference: str) -> None:
     made, start = learner(known({})), known({})
     before = probabilities(mean(made))
-    made.follow(known(DIFFERENCES[difference]))
-    made.follow(start)
+    made.move_to(known(DIFFERENCES[difference]))
+    made.move_to(start)
     is_where_it_belongs(made, start)
     np.testing.assert_allclose(probabilities(mean(made)), before, atol=CLOSE if exact else 1e-6)
 
@@ -150,8 +150,8 @@ def test_a_change_that_is_taken_back_leaves_nothing_behind(exact: bool, differen
 def test_an_item_can_go_from_anywhere_to_anywhere(exact: bool, back: Place) -> None:
     there, twin = learner(known({})), learner(known({}))
     for place in (labelled(4), LEASED, EXCLUDED, labelled(7), FREE, LEASED, doubtful(4), back):
-        there.follow(known({40: place}))
-    twin.follow(known({40: back}))
+        there.move_to(known({40: place}))
+    twin.move_to(known({40: back}))
     assert there.pool.where(40) is back.where
     assert there.pool.labels[40] == (-1 if back.label is None else back.label)
     np.testing.assert_allclose(probabilities(mean(there)), probabilities(mean(twin)), atol=0.01)
@@ -162,8 +162,8 @@ def test_a_difference_equals_its_changes_one_by_one(exact: bool) -> None:
     changes = {30: labelled(3), 31: LEASED, 32: EXCLUDED, 33: labelled(1), 34: labelled(2)}
     one, many = learner(known({})), learner(known({}))
     for n in range(1, len(changes) + 1):
-        one.follow(known(dict(list(changes.items())[:n])))
-    many.follow(known(changes))
+        one.move_to(known(dict(list(changes.items())[:n])))
+    many.move_to(known(changes))
     np.testing.assert_allclose(mean(one), mean(many), atol=1e-6)
     np.testing.assert_allclose(one.pool.logits(), many.pool.logits(), atol=1e-4)
     np.testing.assert_array_equal(one.pool.state, many.pool.state)
@@ -178,7 +178,7 @@ def test_many_labels_at_once_are_learned_by_one_training(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(module, "train", counted)
     now = known({30: labelled(3), 33: labelled(1), 0: labelled(5), 1: FREE, 2: LEASED, 35: doubtful(4)})
-    made.follow(now)
+    made.move_to(now)
     assert trainings == [20]  # two more, two fewer
     is_where_it_belongs(made, now)
     np.testing.assert_allclose(probabilities(mean(made)), probabilities(from_scratch(now)), atol=1e-3)
@@ -189,12 +189,12 @@ def test_very_many_labels_of_a_large_pool_wait_for_the_next_training(monkeypatch
     made, more = learner(known({})), {i: labelled(int(Y[i])) for i in range(20, 21 + DEFERRED_FROM)}
     now = known({**more, 200: LEASED, 201: doubtful(3)})
     before = mean(made)
-    made.follow(now)
+    made.move_to(now)
     assert made.deferred == set(more)
     assert (made.pool.state[list(more)] == Where.EXCLUDED).all()  # not asked for meanwhile
     assert made.pool.where(200) is Where.LEASED
     assert np.abs(mean(made)[:, 3] - before[:, 3]).max() > 0  # the ruled-out class is learned
-    made.follow(known({**more, 20: labelled(int(Y[20] + 1) % 10), 200: LEASED, 201: doubtful(3)}))
+    made.move_to(known({**more, 20: labelled(int(Y[20] + 1) % 10), 200: LEASED, 201: doubtful(3)}))
     assert made.deferred == set(more) - {20}  # one at a time is learned as ever
     assert made.pool.where(20) is Where.LABELLED
     trained = learner(now, before=made)
@@ -207,15 +207,15 @@ def test_very_many_labels_taken_back_at_once_do_not_wait(monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "EXACT_UP_TO", 0)
     many = {i: labelled(int(Y[i])) for i in range(20, 21 + DEFERRED_FROM)}
     made = learner(known(many))
-    made.follow(known({}))
+    made.move_to(known({}))
     is_where_it_belongs(made, known({}))
     assert made.deferred == set()
 
 
 def test_new_classes_are_added_before_they_are_learned(exact: bool) -> None:
     made = learner(TrainingSet((), {}, {}, N))
-    assert made.follow(TrainingSet((0, 1), {}, {}, N))
-    assert made.follow(TrainingSet((0, 1, 5), {0: labelled(5)}, {}, N))
+    assert made.move_to(TrainingSet((0, 1), {}, {}, N))
+    assert made.move_to(TrainingSet((0, 1, 5), {0: labelled(5)}, {}, N))
     assert made.pool.n_classes == 3
     assert made.probabilities(0).argmax() == 2
     assert made.probabilities(0).sum() == pytest.approx(1.0)
@@ -224,7 +224,7 @@ def test_new_classes_are_added_before_they_are_learned(exact: bool) -> None:
 def test_a_new_class_is_learned_on_the_prior_before_it_until_the_next_training() -> None:
     made, now = learner(known({})), known({30: labelled(10)}, k=11)
     prior = made.pool.posterior.prior_precision
-    assert made.follow(now)
+    assert made.move_to(now)
     is_where_it_belongs(made, now)
     labels = now.labels()
     x, y = FEATURES[sorted(labels)].astype(float), [labels[i] for i in sorted(labels)]
@@ -237,7 +237,7 @@ def test_a_new_class_is_learned_on_the_prior_before_it_until_the_next_training()
 def test_items_that_join_are_there_as_if_they_always_had_been(exact: bool) -> None:
     made, now = learner(known({}, n=60)), known({30: LEASED, 31: EXCLUDED})
     assert len(made.pool) == 60
-    assert made.follow(now)
+    assert made.move_to(now)
     is_where_it_belongs(made, now)
     twin = learner(now)
     np.testing.assert_allclose(made.pool.logits(), twin.pool.logits(), atol=1e-4)
@@ -258,7 +258,7 @@ def test_items_that_join_are_there_as_if_they_always_had_been(exact: bool) -> No
 def test_only_training_can_follow_other_classes_or_names(now: TrainingSet) -> None:
     made = learner(known({}))
     before, places = mean(made), dict(made.places)
-    assert not made.follow(now)
+    assert not made.move_to(now)
     np.testing.assert_array_equal(mean(made), before)
     assert made.places == places
 
@@ -278,7 +278,7 @@ def test_after_any_changes_the_model_is_that_of_the_labels(exact: bool, seed: in
         n = min(N, n + int(rng.choice([0, 0, 7])))
         k += int(rng.random() < 0.1)
         now = known(places, k, n)
-        assert made.follow(now)
+        assert made.move_to(now)
         if not made.deferred:
             is_where_it_belongs(made, now)
         assert not made.exact or not made.deferred
@@ -311,7 +311,7 @@ def test_single_labels_on_a_small_pool_are_learned_exactly(seed: int) -> None:
         item = int(rng.integers(60))
         number = int(Y[item]) if rng.random() < 0.8 else int(rng.integers(10))
         places[item] = [labelled(number), labelled(number), FREE, EXCLUDED][int(rng.integers(4))]
-        made.follow(known(places))
+        made.move_to(known(places))
     now = known(places)
     is_where_it_belongs(made, now)
     np.testing.assert_allclose(probabilities(mean(made)), probabilities(from_scratch(now)), atol=0.02)
@@ -322,11 +322,11 @@ def test_a_pool_that_classes_make_large_continues_by_steps(monkeypatch: pytest.M
     made, now = learner(known(places)), known(places, k=11)
     assert made.exact
     monkeypatch.setattr(module, "EXACT_UP_TO", FEATURES.size * 10)
-    made.follow(now)
+    made.move_to(now)
     assert not made.exact
     np.testing.assert_allclose(probabilities(mean(made)), probabilities(from_scratch(now)), atol=1e-3)
     is_where_it_belongs(made, now)
-    made.follow(known({**places, 40: labelled(10)}, k=11))
+    made.move_to(known({**places, 40: labelled(10)}, k=11))
     assert made.pool.labels[40] == 10
 
 
@@ -336,7 +336,7 @@ def test_a_new_project_of_many_classes_learns_by_steps_from_the_first_label(
     monkeypatch.setattr(module, "EXACT_UP_TO", FEATURES.size * 5)
     made = learner(TrainingSet((), {}, {}, N))  # as a log begins
     assert made.exact
-    made.follow(TrainingSet(tuple(range(10)), {}, {}, N))
+    made.move_to(TrainingSet(tuple(range(10)), {}, {}, N))
     assert not made.exact
 
 
@@ -382,5 +382,5 @@ def test_a_drawn_item_is_any_free_one() -> None:
     counts = np.bincount([made.draw(rng) or 0 for _ in range(500)], minlength=8)
     assert not counts[:3].any()
     assert counts[3:].min() > 60
-    made.follow(TrainingSet((0, 1), {**places, **dict.fromkeys(range(3, 8), EXCLUDED)}, {}, 8))
+    made.move_to(TrainingSet((0, 1), {**places, **dict.fromkeys(range(3, 8), EXCLUDED)}, {}, 8))
     assert made.draw(rng) is None

@@ -178,7 +178,7 @@ def test_new_features_are_assessed_without_a_label(tmp_path: Path, monkeypatch: 
         tuned = Learner(rows, desk.ids, desk.read(desk.training_set).result())
 
         def take() -> Callable[[], bool]:
-            desk.take_features(rows, desk.names, tuned, None)
+            desk.switch_features(rows, desk.names, tuned, None)
             forgotten = desk.assessment is None
             return lambda: forgotten
 

@@ -7,9 +7,9 @@ import pytest
 
 from everylabel.labelling.model import learner, training
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.training import as_folded, prepare
+from everylabel.labelling.model.training import prepare, scaled_lazily
 from everylabel.labelling.queues import cosines
-from everylabel.selection.pool.features import Scaled
+from everylabel.selection.pool.features import LazyScaled
 from everylabel.web.downloads import layout
 from tests.labelling.desks import N, fingerprint, label, probabilities
 from tests.labelling.test_joining import FIRST, RAW, growing, more
@@ -20,7 +20,7 @@ from tests.labelling.test_restart import agree, busy, from_scratch
 def test_a_restart_changes_nothing(
     tmp_path: Path, from_here_on: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "FOLDED_FROM", from_here_on * RAW.shape[1])
+    monkeypatch.setattr(training, "COPIED_UP_TO", from_here_on * RAW.shape[1])
     monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
     rng = np.random.default_rng(1)
     with growing(tmp_path / "log", check_every=4) as made:
@@ -30,22 +30,22 @@ def test_a_restart_changes_nothing(
             if at % 80 < 40:
                 here = len(made.desk.ids)
                 retrain(made.desk)
-                assert isinstance(made.desk.features, Scaled) == (here > from_here_on)
+                assert isinstance(made.desk.features, LazyScaled) == (here > from_here_on)
         busy(made, rng, 5)
         retrain(made.desk)
         before = fingerprint(made)
         agree(probabilities(made), from_scratch(made))
     with growing(tmp_path / "log", N) as made:
         assert fingerprint(made) == before
-        assert isinstance(made.desk.features, Scaled)
+        assert isinstance(made.desk.features, LazyScaled)
         agree(probabilities(made), from_scratch(made))  # on a scale that is fitted on all items
 
 
 def test_folded_pool_learns_the_same_as_a_copied_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
     found = []
-    for bound in (0, training.FOLDED_FROM):
-        monkeypatch.setattr(training, "FOLDED_FROM", bound)
+    for bound in (0, training.COPIED_UP_TO):
+        monkeypatch.setattr(training, "COPIED_UP_TO", bound)
         with growing(tmp_path / str(bound), N) as made:
             label(made, 20)
             retrain(made.desk)
@@ -55,7 +55,7 @@ def test_folded_pool_learns_the_same_as_a_copied_one(tmp_path: Path, monkeypatch
 
 def test_likeness_and_map_are_those_of_a_copy() -> None:
     whole, fitted = prepare(RAW)
-    seen = as_folded(RAW, fitted)
+    seen = scaled_lazily(RAW, fitted)
     for items in (np.arange(1, N), np.arange(9, 20)):
         np.testing.assert_allclose(cosines(seen, items, 5), cosines(whole, items, 5), atol=1e-5)
     rng = np.random.default_rng

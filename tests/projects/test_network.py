@@ -177,11 +177,11 @@ def test_the_setting_goes_back_to_frozen_features_and_forth(tuned: Tuned, bert: 
     frozen = tuned.frozen
     with opened(tuned.source, bert) as service:
         service.change_settings("me", {"network": "frozen"}).result()
-        trainer_of(service)._follow_setting()
+        trainer_of(service)._apply_setting()
         assert (width(service), service.desk.generation) == (frozen, None)
         assert not trainer_of(service)._is_due()
         service.change_settings("me", {"network": "auto"}).result()
-        trainer_of(service)._follow_setting()
+        trainer_of(service)._apply_setting()
         assert width(service) == 2 * frozen
 
 

@@ -49,5 +49,5 @@ def test_only_a_path_of_the_users_own_is_written_through_a_link(tmp_path: Path) 
     write_atomically(tmp_path / "project", lambda file: file.write(b"new"))
     assert (tmp_path / "thesis").read_text() == "years of work"
     assert not (tmp_path / "project").is_symlink()
-    write_atomically(tmp_path / "own", lambda file: file.write(b"new"), follow=True)
+    write_atomically(tmp_path / "own", lambda file: file.write(b"new"), follow_links=True)
     assert (tmp_path / "thesis").read_text() == "new"

@@ -72,7 +72,7 @@ def test_page_on_ray_learns_as_on_one_machine(
     ray: Any, sharded: ShardedFeatures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
-    monkeypatch.setattr(scales, "FOLDED_FROM", 0)
+    monkeypatch.setattr(scales, "COPIED_UP_TO", 0)
     monkeypatch.setattr(shard_pool, "SIZE", 200)
     monkeypatch.setattr(shard_pool, "FIXED", 50)
     handed, reply = list[str](), None
@@ -118,7 +118,7 @@ def test_driver_sample_is_exchanged_but_for_its_fixed_part(
     monkeypatch.setattr(shard_pool, "FIXED", 20)
     monkeypatch.setattr(shard_pool, "EXCHANGED", 10 * 64 * 2)
     given = ShardRows(sharded)
-    monkeypatch.setattr(scales, "FOLDED_FROM", 0)
+    monkeypatch.setattr(scales, "COPIED_UP_TO", 0)
     places = {i: Place(Where.LABELLED, i) for i in (1, 2, 3, 4)}
     made = learner.Learner(given, given.ids, TrainingSet(tuple(range(10)), places, {}, N))
     pool, rng = made.pool, np.random.default_rng(0)

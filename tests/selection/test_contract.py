@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import everylabel as el
-from everylabel.selection.select import knows_nothing
+from everylabel.selection.select import cannot_separate
 from tests.conftest import LIKELIHOODS
 from tests.selection.problems import problem
 
@@ -79,7 +79,7 @@ def test_cold_start_takes_typical_instances_of_different_clusters(name: str) -> 
     features = np.concatenate([c + 0.3 * rng(1).normal(size=(20, 4)) for c in centres])
     post = el.laplace(np.zeros((5, 4)), np.zeros((0, 4)))
     pool = el.Pool(features, post)
-    assert knows_nothing(pool)
+    assert cannot_separate(pool)
     idx = el.select(pool, name, 4, rng())
     assert len(set((idx // 20).tolist())) == 4 or name == "random"
     picked = el.select(pool, name, 8, rng(), ask=lambda i: i // 20)
@@ -91,10 +91,10 @@ def test_one_class_only_is_no_reason_to_look_there_again() -> None:
     features = np.concatenate([c + 0.3 * rng(1).normal(size=(20, 3)) for c in centres])
     post = el.laplace(el.fit_map(features[:3], [0, 0, 0], 3), features[:3])
     pool = el.Pool(features, post, labelled_idx=[0, 1, 2], labels=[0, 0, 0])
-    assert knows_nothing(pool)
+    assert cannot_separate(pool)
     for name in ("margin", "lookahead"):
         assert set((el.select(pool, name, 2, rng()) // 20).tolist()) == {1, 2}
-    assert not knows_nothing(problem().pool)
+    assert not cannot_separate(problem().pool)
 
 
 def test_algorithm_1_by_hand() -> None:

@@ -8,13 +8,13 @@ import pytest
 
 import everylabel as el
 from everylabel.selection.pool import Pool
-from everylabel.selection.pool.features import BLOCK, Folded, Scaled
+from everylabel.selection.pool.features import BLOCK, LazyFeatures, LazyScaled
 
 N, D, K = 9000, 60, 4  # enough for the compiled loops
 
 
 @pytest.fixture(params=["float16", "float32", "float64", "in a file"])
-def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Scaled:
+def seen(request: pytest.FixtureRequest, tmp_path: Path) -> LazyScaled:
     rng = np.random.default_rng(0)
     raw = rng.normal(size=(N, D)) + 3.0
     if request.param == "in a file":
@@ -22,10 +22,12 @@ def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Scaled:
         raw = np.load(tmp_path / "x.npy", mmap_mode="r")
     else:
         raw = raw.astype(request.param)
-    return Scaled(raw, np.full(D, 3.0), np.linalg.qr(rng.normal(size=(D, D)))[0] * rng.uniform(0.2, 1.0, D))
+    return LazyScaled(
+        raw, np.full(D, 3.0), np.linalg.qr(rng.normal(size=(D, D)))[0] * rng.uniform(0.2, 1.0, D)
+    )
 
 
-def slow(seen: Scaled) -> np.ndarray:
+def slow(seen: LazyScaled) -> np.ndarray:
     return (np.asarray(seen.raw, np.float64) - seen.center) @ seen.matrix
 
 
@@ -34,7 +36,7 @@ def posterior_of(rows: np.ndarray) -> el.Posterior:
     return el.laplace(mean, rows[:50], prior_precision=1.0)
 
 
-def test_rows_are_those_of_a_copy(seen: Scaled) -> None:
+def test_rows_are_those_of_a_copy(seen: LazyScaled) -> None:
     whole = slow(seen)
     places: list[object] = [
         [],
@@ -52,9 +54,9 @@ def test_rows_are_those_of_a_copy(seen: Scaled) -> None:
     assert (seen.shape, seen.size, len(seen), seen.first(9).shape) == ((N, D), N * D, N, (9, D))
 
 
-def test_products_are_those_of_a_copy(seen: Scaled) -> None:
+def test_products_are_those_of_a_copy(seen: LazyScaled) -> None:
     whole, rng = slow(seen), np.random.default_rng(2)
-    design, features = np.c_[whole, np.ones(N)], Folded(seen)
+    design, features = np.c_[whole, np.ones(N)], LazyFeatures(seen)
     w, half = rng.normal(size=(D + 1, K)), rng.normal(size=(D + 1, D + 1))
     np.testing.assert_allclose(features.product(w), (design @ w).T, atol=1e-3)
     np.testing.assert_allclose(features.product(w[:, 0]), design @ w[:, 0], atol=1e-3)
@@ -77,8 +79,10 @@ def _labels(pool: Pool) -> None:
 def _grown(pool: Pool) -> None:
     pool.add(3, 1)
     more = pool.features[10:30]
-    pool.extend(pool.features.of(pool.features.raw[10:30]) if isinstance(pool.features, Scaled) else more)
-    pool.extend(pool.features.of(pool.features.raw[30:35]) if isinstance(pool.features, Scaled) else more[:5])
+    pool.extend(pool.features.of(pool.features.raw[10:30]) if isinstance(pool.features, LazyScaled) else more)
+    pool.extend(
+        pool.features.of(pool.features.raw[30:35]) if isinstance(pool.features, LazyScaled) else more[:5]
+    )
     pool.add(N + 4, 2)
 
 
@@ -90,7 +94,7 @@ def _strategies(pool: Pool) -> None:
 
 @pytest.mark.parametrize("happens", [_labels, _grown, _strategies])
 @pytest.mark.parametrize("seen", ["float16"], indirect=True)
-def test_a_pool_learns_as_one_of_a_copy(seen: Scaled, happens: Callable[[Pool], None]) -> None:
+def test_a_pool_learns_as_one_of_a_copy(seen: LazyScaled, happens: Callable[[Pool], None]) -> None:
     whole = slow(seen)
     pools = [Pool(some, posterior_of(whole)) for some in (seen, whole)]
     for pool in pools:
@@ -102,10 +106,10 @@ def test_a_pool_learns_as_one_of_a_copy(seen: Scaled, happens: Callable[[Pool], 
 
 
 @pytest.mark.parametrize("seen", ["float32"], indirect=True)
-def test_mismatched_shapes_are_refused(seen: Scaled) -> None:
+def test_mismatched_shapes_are_refused(seen: LazyScaled) -> None:
     whole = slow(seen)
     pool = Pool(seen, posterior_of(whole))
-    with pytest.raises(el.EverylabelError, match="features is a ndarray; expected Scaled"):
+    with pytest.raises(el.EverylabelError, match="features is a ndarray; expected LazyScaled"):
         pool.extend(whole[:3])
     bare = el.laplace(np.zeros((D, K)), whole[:50], prior_precision=1.0)
     assert len(Pool(seen, bare)) == N  # of a copy

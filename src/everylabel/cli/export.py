@@ -100,7 +100,7 @@ def export(
             written = table_export(
                 project, prepared, label_set, what, chosen, beside, QueueTarget(class_, item)
             )
-        write_atomically(out, lambda file: file.writelines(written.pieces), follow=True)
+        write_atomically(out, lambda file: file.writelines(written.pieces), follow_links=True)
     if label_set.withdrawn:
         names = listed([project.known_as(i) for i in label_set.withdrawn])
         many = counted(len(label_set.withdrawn), "label is", "labels are")

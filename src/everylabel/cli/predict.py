@@ -116,7 +116,7 @@ def predict(
         sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
         return
-    write_atomically(Path(out), lambda file: file.writelines(pieces), follow=True)
+    write_atomically(Path(out), lambda file: file.writelines(pieces), follow_links=True)
     _done(console, len(predicted.items.ids), out)
 
 

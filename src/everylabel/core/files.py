@@ -46,7 +46,7 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, data: bool = Tru
     10
     """
     header, arrays = packed(posterior, data=data)
-    write_file(Path(path), header, arrays, follow=True)
+    write_file(Path(path), header, arrays, follow_links=True)
 
 
 def packed(posterior: Posterior, *, data: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -72,21 +72,21 @@ def write_file(
     arrays: dict[str, np.ndarray],
     *,
     mode: int | None = None,
-    follow: bool = False,
+    follow_links: bool = False,
 ) -> None:
     """Write a header and arrays as one .npz file."""
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     stored: dict[str, Any] = {"header": text, **arrays}
-    write_atomically(path, lambda file: np.savez(file, **stored), mode=mode, follow=follow)
+    write_atomically(path, lambda file: np.savez(file, **stored), mode=mode, follow_links=follow_links)
 
 
-def write_atomically(path: Path, write: Any, mode: int | None = None, *, follow: bool = False) -> None:
+def write_atomically(path: Path, write: Any, mode: int | None = None, *, follow_links: bool = False) -> None:
     """Call write(file) on a new file in the same folder, then rename it to `path`.
 
     mode : the file's permissions; by default those of any new file
-    follow : if `path` is a symbolic link, write the file it points to
+    follow_links : if `path` is a symbolic link, write the file it points to
     """
-    path = path.resolve() if follow else path.absolute()
+    path = path.resolve() if follow_links else path.absolute()
     part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
     try:
         with part.open("xb") as file:

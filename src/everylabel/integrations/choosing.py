@@ -12,7 +12,7 @@ from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.labels import encode
 from everylabel.models.scaling import Scaling, fit_pool_scaling
 from everylabel.selection import Pool, select
-from everylabel.selection.select import acts_for
+from everylabel.selection.select import acting_strategy
 from everylabel.selection.strategies import get
 from everylabel.selection.strategies.strategy import all_scores
 
@@ -67,7 +67,7 @@ def choose(
     """Return the n best of the candidates by a strategy, and if `scored` the scores of all of them."""
     rng = np.random.default_rng(seed)
     picked = select(pool, strategy, n, rng, candidates=candidates, **options)
-    acting = get(acts_for(strategy, pool))
+    acting = get(acting_strategy(strategy, pool))
     if not acting.has_scores or not scored:
         return Chosen(picked, None)
     options = options if acting.name == strategy else {}

@@ -17,7 +17,7 @@ from everylabel.label_studio.configuration import Configuration
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import certainty, predicted
 from everylabel.labelling.state.state import State
-from everylabel.selection.select import knows_nothing, select
+from everylabel.selection.select import cannot_separate, select
 from everylabel.selection.strategies import DEFAULT
 
 ORDERED, CANDIDATES, EVALUATED = 40, 300, 1000  # tasks ranked by our strategy, and its options
@@ -86,7 +86,7 @@ class Predictions:
         free = len(pool.free_idx)
         if not free:
             return []
-        rng, cold = np.random.default_rng([state.seed, state.seq]), knows_nothing(pool)
+        rng, cold = np.random.default_rng([state.seed, state.seq]), cannot_separate(pool)
         options: dict[str, Any] = {"candidates": COLD_CANDIDATES} if cold and free > COLD_CANDIDATES else {}
         if not cold:
             options |= {"n_candidates": CANDIDATES, "n_eval": EVALUATED}

@@ -49,7 +49,7 @@ class Candidate(NamedTuple):
     score: float
 
 
-class Copied(NamedTuple):
+class PoolCopy(NamedTuple):
     """A copy of what candidates are computed from. n free items, k classes."""
 
     free: np.ndarray  # (n,)
@@ -103,7 +103,7 @@ def start(
         for j in rng.permutation(len(found)).tolist():
             item, label, sure, _ = found[j]
             views.desk.emit(person, _auto_label(state.ids[item], label, round(sure, 6), level[j]))
-        views.desk.ask_for(person)
+        views.desk.request_item(person)
         return lambda: views.reply(person, None)
 
     return views.desk.submit(command, alone=True)
@@ -125,7 +125,7 @@ def finish(views: Views, person: str) -> Future[Reply]:
         for item, (said, sure, _) in chosen.items():
             if state.place(item).where is Where.FREE and state.now(said) is not None:
                 views.desk.emit(person, _auto_label(state.ids[item], said, sure))
-        views.desk.ask_for(person)
+        views.desk.request_item(person)
         return lambda: views.reply(person, None)
 
     return views.desk.submit(command, alone=True)
@@ -140,7 +140,7 @@ def take_back(views: Views, person: str) -> Future[Reply]:
             views.desk.emit(person, AutoLabel(views.state.ids[item]))
         if views.state.promise is not None or views.state.kept:
             views.desk.emit(person, Promise())
-        views.desk.ask_for(person)
+        views.desk.request_item(person)
         return lambda: views.reply(person, None)
 
     return views.desk.submit(command, alone=True)
@@ -155,7 +155,7 @@ def _candidates(views: Views, rate: float, class_: int | None) -> list[Candidate
     if class_ is not None and not views.state.multi_label:
         raise Refused(422, "one_class_per_item", "items have one class: the model gives all of them")
 
-    def copied() -> Copied:
+    def copied() -> PoolCopy:
         learner, pool, columns = views.desk.learner, views.desk.learner.pool, views.state.columns
         free, idx = (np.flatnonzero(pool.state == where) for where in (Where.FREE, Where.LABELLED))
         free = free if views.state.labels else free[:0]
@@ -167,7 +167,7 @@ def _candidates(views: Views, rate: float, class_: int | None) -> list[Candidate
         probs = learner.link(learner.logits(free))[:, : len(columns)]
         yes = learner.predicted(probs)[:, at] if views.state.multi_label else None
         numbers = np.array(columns)[at]
-        return Copied(free, probs[:, at], yes, numbers, pool.features, idx, pool.labels[idx])
+        return PoolCopy(free, probs[:, at], yes, numbers, pool.features, idx, pool.labels[idx])
 
     now, known = views.desk.read(lambda: (copied(), views.desk.assessment)).result()
     if not len(now.free):
@@ -187,7 +187,7 @@ def _candidates(views: Views, rate: float, class_: int | None) -> list[Candidate
     return [Candidate(int(now.free[j]), labels[j], float(sure[j]), float(score[j])) for j in at]
 
 
-def _agreement(now: Copied, seed: int) -> np.ndarray:
+def _agreement(now: PoolCopy, seed: int) -> np.ndarray:
     """Return q (m,): how probable the NEAREST items make each free item's class."""
     k, rng = now.probs.shape[1], np.random.default_rng(seed)
     most = min(REFERENCES, max(FEWEST, PAIRS // len(now.free)))

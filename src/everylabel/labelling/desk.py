@@ -23,7 +23,7 @@ import numpy as np
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.learner import Learner, Mean
 from everylabel.labelling.model.training import ClassNames, Rows, TrainingSet
-from everylabel.labelling.next_item import Due, can_have, due, left_over
+from everylabel.labelling.next_item import NextItem, is_open_to, priority_item, skipped_item
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment
 from everylabel.labelling.sources.consensus import ItemConsensus, certainty, doubtful
@@ -33,8 +33,8 @@ from everylabel.labelling.state.types import CANNOT_TELL, FREE, REVIEW, Place, R
 from everylabel.log import events
 from everylabel.log.events import Body, Event, Leased, Release
 from everylabel.models.scaling import Scaling
-from everylabel.selection.pool.features import Scaled
-from everylabel.selection.select import acts_for
+from everylabel.selection.pool.features import LazyScaled
+from everylabel.selection.select import acting_strategy
 
 logger = logging.getLogger(__name__)
 AT_ONCE = 64  # maximum number of requests in one round
@@ -136,7 +136,7 @@ class Desk:
         return ids
 
     @property
-    def features(self) -> np.ndarray | Scaled:
+    def features(self) -> np.ndarray | LazyScaled:
         """The scaled features of the items, as the model sees them."""
         return self.learner.pool.features
 
@@ -189,7 +189,7 @@ class Desk:
         self._unwritten.append(event)
         return event
 
-    def ask_for(self, person: str) -> None:
+    def request_item(self, person: str) -> None:
         """Lease an item to this person at the end of the round."""
         if person not in self.state.leases:
             self._check_writable()
@@ -224,20 +224,20 @@ class Desk:
             return training
         return training._replace(suggestions=())
 
-    def take_over(self, learner: Learner) -> None:
+    def replace_model(self, learner: Learner) -> None:
         """Let a retrained model learn the latest changes and replace the current one; on the desk's thread.
 
         The retrained model is dropped, and training starts again, if classes were removed or if class names
         or features changed.
         """
-        if learner.rows is not self.rows or not learner.follow(self.training_set()):
+        if learner.rows is not self.rows or not learner.move_to(self.training_set()):
             self.learned.set()  # wakes the retrainer
             learner.close()
             return
         before, self.learner = self.learner, learner
         before.close()
 
-    def take_features(
+    def switch_features(
         self,
         rows: Rows,
         names: ClassNames,
@@ -255,14 +255,14 @@ class Desk:
         self.rows, self.names, self.generation = rows, names, generation
         self.state.source = rows
         learner.ids = self.ids
-        if not learner.follow(self.training_set()):
+        if not learner.move_to(self.training_set()):
             learner.close()
             learner = Learner(rows, self.ids, self._quick_training_set())
         self.learner, self.assessment = learner, None
         before.close()
         self.learned.set()
 
-    def take_consensus(self, found: Mapping[int, ItemConsensus]) -> None:
+    def use_consensus(self, found: Mapping[int, ItemConsensus]) -> None:
         """Train on the consensus where several people answered; call on the desk's thread."""
         before, self.consensus = self.consensus, found
         changed = (i for i in {*found, *before} if self._place(i) != self.learner.places.get(i, FREE))
@@ -283,7 +283,7 @@ class Desk:
         values = [a.value for a in self.state.answers.get(item, ()) if a.value != CANNOT_TELL]
         return consensus if sorted(values) == consensus.values else None
 
-    def _doubtful_item(self, person: str) -> Due | None:
+    def _doubtful_item(self, person: str) -> NextItem | None:
         """Return an answered item for another answer, if that is worth more than a label of a new item."""
         if not self.state.asks_again or self.state.multi_label or self.assessment is None:
             return None
@@ -293,8 +293,8 @@ class Desk:
             several = {i: consensus.probability for i, consensus in self.consensus.items()}
             self._doubtful = self.assessment, doubtful(one_answer | several)
         open_ = (i for i in self._doubtful[1] if len(self.state.answers.get(i, ())) < MOST_ANSWERS)
-        item = next((i for i in open_ if i in self.state.labels and can_have(self.state, i, person)), None)
-        return None if item is None else Due(item, "second")
+        item = next((i for i in open_ if i in self.state.labels and is_open_to(self.state, i, person)), None)
+        return None if item is None else NextItem(item, "second")
 
     def label_set(self) -> LabelSet:
         """Return a copy of all labels; call on the desk's thread."""
@@ -334,7 +334,7 @@ class Desk:
         state, names = self.state, self.names.vectors(self.state)
         changed, self._touched = {item: self._place(item) for item in self._touched}, {}
         columns, learner = state.columns, self.learner
-        if not learner.can_follow(columns, names):
+        if not learner.can_update(columns, names):
             self.learned.set()
             if not self._names_can_wait(columns):
                 places = {i: place for i, place in {**learner.places, **changed}.items() if place != FREE}
@@ -348,7 +348,7 @@ class Desk:
         """Return whether only class names changed and learning them is left to the background."""
         learner = self.learner
         work = (len(learner.pool.labelled_idx) + 1) * learner.pool.features.shape[1] * len(columns)
-        return learner.can_follow(columns, learner.taught_names) and work > RETRAINED_UP_TO
+        return learner.can_update(columns, learner.taught_names) and work > RETRAINED_UP_TO
 
     def _work(self) -> None:
         while True:
@@ -442,11 +442,11 @@ class Desk:
         waiting: list[str] = []
         for person in asking:
             count = self.state.handed + len(waiting) + 1  # the waiting people's leases come first
-            found = due(self.state, self.learner, person, count, rng) or self._doubtful_item(person)
+            found = priority_item(self.state, self.learner, person, count, rng) or self._doubtful_item(person)
             by, yes_no = "", self.state.multi_label and self.state.labels and person in self.questions
             if found is None and yes_no:
                 item, by = self.learner.pick_question(rng), QUESTION
-                found = None if item is None else Due(item, "chosen")
+                found = None if item is None else NextItem(item, "chosen")
             if found is None:
                 waiting.append(person)
             else:
@@ -457,18 +457,18 @@ class Desk:
         if strategy == REVIEW and self.learner.reviewed is None:  # the review follows in the background
             strategy = by = "random"
         elif waiting and strategy != REVIEW:
-            by = acts_for(strategy, self.learner.pool)
+            by = acting_strategy(strategy, self.learner.pool)
         # one pick for all who wait, so that their items differ
         picked = self.learner.pick(strategy, len(waiting), rng, among)
         for person, item in zip(waiting, picked, strict=False):
-            self._lease(person, Due(item, "chosen"), expected, by)
+            self._lease(person, NextItem(item, "chosen"), expected, by)
         for person in waiting[len(picked) :]:
-            skipped = left_over(self.state, person)
+            skipped = skipped_item(self.state, person)
             if skipped is not None:
-                self._lease(person, Due(skipped, "chosen"), expected, "left")
+                self._lease(person, NextItem(skipped, "chosen"), expected, "left")
         self._learn()
         self.select_ms = 1e3 * (time.perf_counter() - began)
 
-    def _lease(self, person: str, chosen: Due, expected: float | None, by: str = "") -> None:
+    def _lease(self, person: str, chosen: NextItem, expected: float | None, by: str = "") -> None:
         item, reason, among, share = chosen
         self.emit(person, Leased(self.ids[item], reason, expected=expected, by=by, among=among, share=share))

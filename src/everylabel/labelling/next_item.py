@@ -12,11 +12,11 @@ from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.quality.certificate import to_confirm
 from everylabel.labelling.state.state import State
 
-WISHED_EVERY = 2  # every second lease is a check of a class for which people requested more checks
+REQUESTED_EVERY = 2  # every second lease is a check of a class for which people requested more checks
 
 
-class Due(NamedTuple):
-    """An item for a person, and the reason for it."""
+class NextItem(NamedTuple):
+    """The item that a person gets next, and why."""
 
     item: int
     reason: str
@@ -24,27 +24,29 @@ class Due(NamedTuple):
     share: float | None = None  # share of the free items that are predicted as that class
 
 
-def due(state: State, learner: Learner, person: str, count: int, rng: np.random.Generator) -> Due | None:
+def priority_item(
+    state: State, learner: Learner, person: str, count: int, rng: np.random.Generator
+) -> NextItem | None:
     """Return the item that takes precedence for this person; None if the strategy chooses.
 
     count : number of this lease among all leases of chosen and drawn items; every n-th is a random check
     """
-    for reason, waiting in WAITING.items():
-        item = waiting(state, person)
+    for reason, find in BY_PRIORITY.items():
+        item = find(state, person)
         if item is not None:
-            return Due(item, reason)
+            return NextItem(item, reason)
     every = state.settings["check_every"]
     if every and count % every == 0:
         item = learner.draw(rng)
-        return None if item is None else Due(item, "check")
-    if state.wishes and state.labels and count % WISHED_EVERY == 0:
+        return None if item is None else NextItem(item, "check")
+    if state.wishes and state.labels and count % REQUESTED_EVERY == 0:
         return _requested_check(state, learner, rng)
     return None
 
 
-def left_over(state: State, person: str) -> int | None:
-    """Return a skipped item when nothing else is left: other people's first, the oldest first."""
-    left = [
+def skipped_item(state: State, person: str) -> int | None:
+    """Return the skipped item to ask again: the oldest, if possible one that only others skipped."""
+    open_ = [
         item
         for item in state.skipped
         if item not in state.holder
@@ -52,33 +54,34 @@ def left_over(state: State, person: str) -> int | None:
         and state.answer_of(item, person) is None
         and (item not in state.test or _labels_test_set(state, person))
     ]
-    return min(left, key=lambda item: state.was_skipped(item, person), default=None)  # False sorts first
+    return min(open_, key=lambda item: state.was_skipped(item, person), default=None)  # False sorts first
 
 
 def _changed(state: State, person: str) -> int | None:
     """Return an item whose content changed since it was answered."""
-    return next((item for item in state.withdrawn_items() if can_have(state, item, person)), None)
+    return next((item for item in state.withdrawn_items() if is_open_to(state, item, person)), None)
 
 
 def _second(state: State, person: str) -> int | None:
     """Return an item that needs another person's answer."""
-    return next((item for item in state.wanting if can_have(state, item, person)), None)
+    return next((item for item in state.wanting if is_open_to(state, item, person)), None)
 
 
 def _test(state: State, person: str) -> int | None:
     """Return a test item without an answer, if this person labels test items."""
     free = (item for item in state.test if item not in state.answers and _labels_test_set(state, person))
-    return next((item for item in free if can_have(state, item, person)), None)
+    return next((item for item in free if is_open_to(state, item, person)), None)
 
 
 def _audit(state: State, person: str) -> int | None:
     """Return an auto-labelled or proposed item that nobody has confirmed yet."""
     free = (item for item in state.audits if item not in state.answers)
     proposed = to_confirm(state) if state.confirms else ()
-    return next((item for item in chain(free, proposed) if can_have(state, item, person)), None)
+    return next((item for item in chain(free, proposed) if is_open_to(state, item, person)), None)
 
 
-WAITING = {"changed": _changed, "second": _second, "test": _test, "audit": _audit}  # the most urgent first
+# reason of the lease -> function that finds the item; the most urgent first
+BY_PRIORITY = {"changed": _changed, "second": _second, "test": _test, "audit": _audit}
 
 
 def _labels_test_set(state: State, person: str) -> bool:
@@ -86,18 +89,18 @@ def _labels_test_set(state: State, person: str) -> bool:
     return state.settings["tester"] in ("", person)
 
 
-def can_have(state: State, item: int, person: str) -> bool:
+def is_open_to(state: State, item: int, person: str) -> bool:
     """Return whether a person can get an item: it is in the source, not leased, and new to them."""
     answered = state.answer_of(item, person) is not None
     return not (answered or item in state.missing or item in state.holder or state.was_skipped(item, person))
 
 
-def _requested_check(state: State, learner: Learner, rng: np.random.Generator) -> Due | None:
+def _requested_check(state: State, learner: Learner, rng: np.random.Generator) -> NextItem | None:
     """Return a check among the items predicted as a class for which people requested more checks."""
     for among in state.wishes:
         if among not in state.columns:  # the class was removed
             continue
         item, share = learner.draw_predicted(state.columns.index(among), rng)
         if item is not None:
-            return Due(item, "check", among, round(share, 6))
+            return NextItem(item, "check", among, round(share, 6))
     return None

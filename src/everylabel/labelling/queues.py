@@ -33,7 +33,7 @@ from everylabel.labelling.state.types import (
     is_tied,
     tied_classes,
 )
-from everylabel.selection.pool.features import Scaled
+from everylabel.selection.pool.features import LazyScaled
 
 LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
 PLAUSIBLE = 0.1  # probability from which a class is plausible for an item
@@ -51,7 +51,7 @@ MOST = 25  # near copies shown beside an item: a person can check this many, eac
 class Look(NamedTuple):
     """A copy of a project's data at one moment."""
 
-    features: np.ndarray | Scaled  # (n, d)
+    features: np.ndarray | LazyScaled  # (n, d)
     probabilities: np.ndarray | None  # (n, k); None: nothing learned yet
     labels: Mapping[int, Any]  # a class, or a `ClassSet`
     answers: Mapping[int, Sequence[Answer]]
@@ -255,10 +255,10 @@ def _latest(look: Look, items: Sequence[int]) -> list[int]:
     return sorted(items, key=lambda i: -max(answer.seq for answer in look.answers[i]))
 
 
-def cosines(features: np.ndarray | Scaled, items: np.ndarray, item: int) -> np.ndarray:
+def cosines(features: np.ndarray | LazyScaled, items: np.ndarray, item: int) -> np.ndarray:
     """Return the cosine similarity of items to one item, in blocks so that a large pool is not copied."""
     one = features[item].astype(np.float64)
-    if isinstance(features, Scaled) and 2 * len(items) > len(features):
+    if isinstance(features, LazyScaled) and 2 * len(items) > len(features):
         sizes = np.sqrt(features.norms()[items]) * np.linalg.norm(one)
         return np.asarray(features.times(one)[items] / np.maximum(sizes, 1e-12))
     found = np.empty(len(items))
@@ -269,7 +269,7 @@ def cosines(features: np.ndarray | Scaled, items: np.ndarray, item: int) -> np.n
     return found
 
 
-def near_copies(features: np.ndarray | Scaled, item: int) -> list[int]:
+def near_copies(features: np.ndarray | LazyScaled, item: int) -> list[int]:
     """Return all near copies of an item, answered or not, the most similar first."""
     others = np.delete(np.arange(len(features)), item)
     likeness = cosines(features, others, item)

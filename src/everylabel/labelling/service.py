@@ -53,7 +53,7 @@ class Service:
         def command() -> Finish:
             if questions is not None:
                 (self.desk.questions.add if questions else self.desk.questions.discard)(person)
-            self.desk.ask_for(person)
+            self.desk.request_item(person)
             return lambda: self.views.reply(person, None)
 
         return self.desk.submit(command)
@@ -133,7 +133,7 @@ class Service:
 
         def command() -> Finish:
             event = self.state.sent_before(person, key, same) or self._undo_last(person, saved, key)
-            self.desk.ask_for(person)
+            self.desk.request_item(person)
             return lambda: self.views.reply(person, event.seq)
 
         return self.desk.submit(command)
@@ -148,7 +148,7 @@ class Service:
             if self.state.sent_before(person, key, same) is None:
                 self._check_holder(self.views.position(item), person)
                 self._hand_over(person, events.Leased(item, "asked"), key)
-            self.desk.ask_for(person)
+            self.desk.request_item(person)
             return lambda: self.views.reply(person, None)
 
         return self.desk.submit(command)
@@ -207,7 +207,7 @@ class Service:
                 i = self.views.position(item)
                 self._check_holder(i, person)
                 event = self.desk.emit(person, answer(i), key)
-            self.desk.ask_for(person)
+            self.desk.request_item(person)
             return lambda: self.views.reply_to(event)
 
         return self.desk.submit(command)
@@ -355,7 +355,7 @@ def label_many(
             made = [desk.emit(person, body, None if i else key) for i, body in enumerate(bodies)]
             sent = made[0]
         given = state.bulks[bulk_of(sent) or sent.seq]
-        desk.ask_for(person)
+        desk.request_item(person)
         counts = {"labelled": len(given), "left_out": left_out}
         return lambda: {**service.views.reply(person, given[-1]), "bulk": counts}
 

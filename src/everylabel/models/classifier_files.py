@@ -94,7 +94,7 @@ def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str])
     arrays |= {} if classifier.matrix_ is None else {"matrix": classifier.matrix_}
     arrays |= _name_arrays(classifier)
     header |= {"names_hold": classifier.names_hold_, "untold": classifier._scaling_pending}
-    write_file(Path(path), header, arrays, follow=True)
+    write_file(Path(path), header, arrays, follow_links=True)
 
 
 def load_classifier(path: str | os.PathLike[str]) -> LaplaceClassifier:

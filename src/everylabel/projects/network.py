@@ -318,7 +318,7 @@ class NetworkTrainer:
     def _work(self) -> None:
         while not self._stopped.wait(WAIT):
             try:
-                self._follow_setting()
+                self._apply_setting()
                 if not self._is_due():
                     continue
                 self._attempt()
@@ -334,7 +334,7 @@ class NetworkTrainer:
         if not self._stopped.is_set():
             self.state.error = why
 
-    def _follow_setting(self) -> None:
+    def _apply_setting(self) -> None:
         """Switch between the frozen and the tuned features when the setting has changed."""
         wanted, used = self.desk.state.generation, self.desk.generation
         if wanted is None and used is not None:
@@ -394,7 +394,7 @@ class NetworkTrainer:
             return
         place = folder / str(number)
         digests = {"weights": weights_digest(place), "features": file_digest(place / FEATURES)}
-        self._take_over(msgspec.structs.replace(body, **digests))
+        self._use_generation(msgspec.structs.replace(body, **digests))
 
     def _job(self) -> tuple[list[str], Job]:
         """Return the ids of all items and the job of an attempt; call on the desk's thread."""
@@ -441,7 +441,7 @@ class NetworkTrainer:
                 raise EverylabelError(lines[-1] if lines else f"its process ended with code {code}")
         (part / "errors.txt").unlink()
 
-    def _take_over(self, body: events.Generation) -> None:
+    def _use_generation(self, body: events.Generation) -> None:
         """Switch the desk to the new generation, and delete the oldest one."""
         generation = load_generation(self.project.folder, body)
         if generation is None:
@@ -479,7 +479,7 @@ class NetworkTrainer:
         def command() -> Finish:
             if any(name not in rows for name in self.desk.ids[training.n_items :]):
                 raise Refused(409, "items_joined", "items joined while the network was trained")
-            self.desk.take_features(rows, names, learner, generation, body)
+            self.desk.switch_features(rows, names, learner, generation, body)
             return lambda: None
 
         self.desk.submit(command, alone=True).result()

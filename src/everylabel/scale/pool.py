@@ -26,7 +26,7 @@ from everylabel.core.posterior import Posterior
 from everylabel.scale.features import BACKGROUND, ShardedFeatures
 from everylabel.scale.worker import NoVariances, Score, narrowness
 from everylabel.selection.pool import Pool, PoolView, Where
-from everylabel.selection.pool.features import Features, Folded, Scaled
+from everylabel.selection.pool.features import Features, LazyFeatures, LazyScaled
 from everylabel.selection.pool.sparse import Complement, Sparse, all_but
 from everylabel.selection.pool.view import best, shared_cov
 
@@ -59,17 +59,17 @@ class Fetched(Features):
 class CachedLogits:
     """Logits and variances that the actors cache.
 
-    features : `ShardedFeatures`, or these as `Scaled`
+    features : `ShardedFeatures`, or these as `LazyScaled`
     state, now : return the places of all instances, and the posterior that the logits belong to
     """
 
     def __init__(
         self, features: Any, bias: bool, state: Callable[[], Sparse], now: Callable[[], Posterior]
     ) -> None:
-        folded = isinstance(features, Scaled)
-        self.features = Folded(features) if folded else Fetched.of(features, bias)
-        self.sharded: ShardedFeatures = features.raw if folded else features
-        self.scaling = (features.center, features.matrix) if folded else None
+        lazy = isinstance(features, LazyScaled)
+        self.features = LazyFeatures(features) if lazy else Fetched.of(features, bias)
+        self.sharded: ShardedFeatures = features.raw if lazy else features
+        self.scaling = (features.center, features.matrix) if lazy else None
         self.key = f"{os.getpid()}-{next(_count)}"
         bounds = itertools.pairwise(self.sharded.starts.tolist())
         self.parts = [Part(actor, *bound) for actor, bound in zip(self.sharded.actors, bounds, strict=True)]
@@ -265,7 +265,7 @@ class DriverSample(PoolView):
     def _scaled(self, raw: np.ndarray) -> np.ndarray:
         """Return rows as the model sees them, with the bias column."""
         features, bias = self._pool.features, self._pool.numbers.features.bias
-        seen = features.of(raw)[:] if isinstance(features, Scaled) else raw
+        seen = features.of(raw)[:] if isinstance(features, LazyScaled) else raw
         return np.c_[seen, np.ones((len(raw), int(bias)))].astype(self._pool.dtype)
 
 

@@ -207,7 +207,7 @@ class ShardRows(Rows):
         """Return a pool over shards; it learns by one step, not exactly."""
         return ShardPool(features, posterior.replace(data=None), step_size="auto", **known)
 
-    def is_folded(self, n: int) -> bool:
+    def scales_lazily(self, n: int) -> bool:
         return True
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from everylabel.core.posterior import Posterior
 from everylabel.scale.shards import Shard, load
 from everylabel.selection.pool import PoolView
 from everylabel.selection.pool.cached_logits import LocalLogits
-from everylabel.selection.pool.features import Features, Folded, Scaled
+from everylabel.selection.pool.features import Features, LazyFeatures, LazyScaled
 from everylabel.selection.pool.view import TIE, best
 
 SPARE = 64  # additional candidates of each part, to break ties between parts
@@ -133,7 +133,11 @@ class Worker:
         known : the posterior; None if no variances are needed
         """
         bias, binary = len(mean) > self.array.shape[1], mean.shape[1] == 1
-        features = Features.of(self.array, bias) if scaling is None else Folded(Scaled(self.array, *scaling))
+        features = (
+            Features.of(self.array, bias)
+            if scaling is None
+            else LazyFeatures(LazyScaled(self.array, *scaling))
+        )
         part = Part(LocalLogits(features), binary, start)
         part.numbers.reset(mean)
         if known is not None:

@@ -149,7 +149,7 @@ def _pick(
     options: dict[str, Any],
 ) -> np.ndarray:
     """Return n positions in idx."""
-    acting = acts_for(strategy.name if _is_ours(strategy) else "", pool)
+    acting = acting_strategy(strategy.name if _is_ours(strategy) else "", pool)
     if acting and acting != strategy.name:
         strategy, options = strategies.get(acting), {}
     if strategy.pick is not None:
@@ -186,18 +186,18 @@ def _is_ours(strategy: Strategy) -> bool:
     return strategies.STRATEGIES.get(strategy.name) is strategy
 
 
-def acts_for(strategy: str, pool: PoolView) -> str:
+def acting_strategy(strategy: str, pool: PoolView) -> str:
     """Return the strategy that actually picks: Typiclust if the named one needs a model and there is none."""
-    return "typiclust" if strategy not in NEED_NO_MODEL and knows_nothing(pool) else strategy
+    return "typiclust" if strategy not in NEED_NO_MODEL and cannot_separate(pool) else strategy
 
 
-def looks_at_each(strategy: str, pool: PoolView) -> bool:
+def scores_each_alone(strategy: str, pool: PoolView) -> bool:
     """Return whether the strategy that actually picks scores each instance independently of the others."""
-    acting = strategies.get(acts_for(strategy, pool))
+    acting = strategies.get(acting_strategy(strategy, pool))
     return acting.alone or acting.name == "random"
 
 
-def knows_nothing(pool: PoolView) -> bool:
+def cannot_separate(pool: PoolView) -> bool:
     """Return whether the model cannot separate classes: no label yet, or labels of one of k > 2 classes."""
     mean = to_numpy(pool.posterior.mean)
     if pool.n_classes < 3 or pool.multi_label:

@@ -339,7 +339,7 @@ def write_curve(points: Sequence[Point], out: Path, name: str) -> None:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows([Point._fields, *points])
-        write_atomically(out, lambda file: file.write(text.getvalue().encode()), follow=True)
+        write_atomically(out, lambda file: file.write(text.getvalue().encode()), follow_links=True)
         return
     _plot(points, out, name)
 

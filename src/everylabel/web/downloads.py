@@ -29,7 +29,7 @@ from everylabel.labelling.model.training import GROWN, Prepared, prepare
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
 from everylabel.projects.project import Project
-from everylabel.selection.pool.features import Scaled
+from everylabel.selection.pool.features import LazyScaled
 from everylabel.web.item_view import Shown
 
 IN_MEMORY = 4_000_000  # bytes; larger files go to disk
@@ -115,7 +115,7 @@ def file_reply(pieces: Iterator[bytes], media: str, name: str, folder: str | Non
 
 
 def layout(
-    features: np.ndarray | Scaled, rng: np.random.Generator, method: str = "pca"
+    features: np.ndarray | LazyScaled, rng: np.random.Generator, method: str = "pca"
 ) -> tuple[np.ndarray, str]:
     """Return points (n, 2) between 0 and 1, the same for the same seed, and the method's name."""
     if len(features) < 3 or features.shape[1] < 2:
@@ -124,7 +124,7 @@ def layout(
     return _fitted(points), method
 
 
-def _pca(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray:
+def _pca(features: np.ndarray | LazyScaled, rng: np.random.Generator) -> np.ndarray:
     from sklearn.utils.extmath import randomized_svd  # takes a second
 
     some = _sampled(features, SAMPLE, rng)
@@ -132,13 +132,13 @@ def _pca(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray:
     axes = randomized_svd(some - center, 2, random_state=0)[2].T
     axes = np.pad(axes, [(0, 0), (0, 2 - axes.shape[1])])  # one item or feature has one direction
     shift = center @ axes
-    if isinstance(features, Scaled):
+    if isinstance(features, LazyScaled):
         return features.times(axes).T - shift
     chunks = (np.asarray(features[at : at + CHUNK], np.float32) for at in range(0, len(features), CHUNK))
     return np.concatenate([chunk @ axes - shift for chunk in chunks])
 
 
-def _umap(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray:
+def _umap(features: np.ndarray | LazyScaled, rng: np.random.Generator) -> np.ndarray:
     umap = need("umap", "umap", "a map by UMAP")
     some = _sampled(features, UMAP_SAMPLE, rng)
     seed = int(rng.integers(2**31))
@@ -150,7 +150,7 @@ def _umap(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray
         return np.asarray(model.transform(np.asarray(features, np.float32)))
 
 
-def _sampled(features: np.ndarray | Scaled, most: int, rng: np.random.Generator) -> np.ndarray:
+def _sampled(features: np.ndarray | LazyScaled, most: int, rng: np.random.Generator) -> np.ndarray:
     """Return up to `most` rows, drawn at random and kept in their order."""
     n = len(features)
     rows = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))

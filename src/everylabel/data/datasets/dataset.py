@@ -67,7 +67,7 @@ class Dataset:
                 raise EverylabelError(f"split {name!r} has no features; call .embed() first")
             arrays |= {f"X_{name}": split.features, f"y_{name}": split.labels}
         make_folder(Path(path).parent)
-        write_atomically(Path(path), lambda file: np.savez(file, **arrays), follow=True)
+        write_atomically(Path(path), lambda file: np.savez(file, **arrays), follow_links=True)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {len(split)}" for name, split in self.splits.items())

@@ -32,8 +32,8 @@ from everylabel.models.names import NameRows
 from everylabel.models.thresholds import USUAL, thresholds_of
 from everylabel.selection import Pool, select, select_question
 from everylabel.selection.pool import Where
-from everylabel.selection.pool.features import Scaled
-from everylabel.selection.select import knows_nothing, looks_at_each
+from everylabel.selection.pool.features import LazyScaled
+from everylabel.selection.select import cannot_separate, scores_each_alone
 
 SAMPLED = 1000  # items on which the expected accuracy of the whole pool is estimated
 COLD_CANDIDATES = 2000  # candidates of the first picks, before any label
@@ -74,10 +74,10 @@ class Learner:
         n = training.n_items
         self.scaled_on = n  # number of items that the scale was fitted on
         self.scaling = rows.scaling(ids, n) if n else rows.given
-        self.folded = rows.is_folded(n)
+        self.lazy = rows.scales_lazily(n)
         features = self._reused(before, n) if before is not None and before.scaled_on == n else None
         if features is None:
-            features = rows.on_scale(ids, 0, n, self.scaling, self.folded)
+            features = rows.on_scale(ids, 0, n, self.scaling, self.lazy)
         if before is not None:
             mean = before.columns, np.asarray(before.pool.posterior.mean)
         self.columns, self.taught_names = training.columns, training.names
@@ -97,13 +97,13 @@ class Learner:
         """Return whether each label is learned exactly."""
         return self.pool.method == "exact"
 
-    def _reused(self, before: "Learner", n: int) -> "np.ndarray | Scaled | None":
+    def _reused(self, before: "Learner", n: int) -> "np.ndarray | LazyScaled | None":
         """Return the previous model's scaled features, if they have the same form."""
         features = before.pool.features
-        if before.folded != self.folded or len(features) < n:
+        if before.lazy != self.lazy or len(features) < n:
             return None
         if not isinstance(features, np.ndarray):
-            return features.first(n) if isinstance(features, Scaled) else features
+            return features.first(n) if isinstance(features, LazyScaled) else features
         return features[:n]
 
     def _train(self, features: Any, training: TrainingSet, mean: Mean | None) -> Pool:
@@ -142,16 +142,16 @@ class Learner:
                     pool.put(item, place.where)
         return pool
 
-    def follow(self, now: TrainingSet) -> bool:
+    def move_to(self, now: TrainingSet) -> bool:
         """Apply the difference to another training set; return False if that needs retraining."""
-        if not self.can_follow(now.columns, now.names):
+        if not self.can_update(now.columns, now.names):
             return False
         items = self.places.keys() | now.places.keys()
         places = {item: now.places.get(item, FREE) for item in items}
         self.update(places, now.columns, now.n_items)
         return True
 
-    def can_follow(self, columns: Sequence[int], names: Mapping[int, np.ndarray]) -> bool:
+    def can_update(self, columns: Sequence[int], names: Mapping[int, np.ndarray]) -> bool:
         """Return whether classes were only appended, if anything, and the class names have not changed."""
         before, taught = len(self.columns), self.taught_names
         # vectors of names are cached, so equal ones are the same object
@@ -166,7 +166,7 @@ class Learner:
             self.pool.add_class(new)
         if n_items > len(self.pool):
             start = len(self.pool)
-            self.pool.extend(self.rows.on_scale(self.ids, start, n_items, self.scaling, self.folded))
+            self.pool.extend(self.rows.on_scale(self.ids, start, n_items, self.scaling, self.lazy))
             self.sample = _sampled(n_items)
         changed = {item: place for item, place in places.items() if self.places.get(item, FREE) != place}
         labels = {i for i, place in changed.items() if self.places.get(i, FREE).label != place.label}
@@ -269,7 +269,7 @@ class Learner:
                 return found
         if strategy == REVIEW:  # all given labels are reviewed, or there are none
             strategy = "random"
-        pool = self.pool if looks_at_each(strategy, self.pool) else self.pool.at_hand(rng)
+        pool = self.pool if scores_each_alone(strategy, self.pool) else self.pool.at_hand(rng)
         free = len(pool.free_idx)
         leased = [int(i) for i in self.pool.leased_idx]
         n = min(n, free)
@@ -277,7 +277,7 @@ class Learner:
             return []
         # pick more than n: `_apart` drops items that are too similar to each other
         tried = n if n == 1 and not leased else min(free, 4 * n + len(leased))
-        cold = knows_nothing(pool)
+        cold = cannot_separate(pool)
         options: dict[str, int] = {}
         if strategy in ("herding", "lookahead") and not cold:
             share = max(among, 1)
@@ -329,7 +329,7 @@ class Fitted(NamedTuple):
 
 
 def fit(
-    features: "np.ndarray | Scaled",
+    features: "np.ndarray | LazyScaled",
     labels: Mapping[int, Any],
     k: int,
     names: NameRows | None = None,
@@ -353,7 +353,7 @@ def fit(
 
 
 def fit_classes(
-    features: "np.ndarray | Scaled",
+    features: "np.ndarray | LazyScaled",
     labels: Mapping[int, int],
     none: Sequence[int],
     k: int,

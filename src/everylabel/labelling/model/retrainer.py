@@ -22,7 +22,7 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Learner, Mean
 from everylabel.labelling.model.training import Rows, TrainingSet
 from everylabel.labelling.quality.accuracy import check_weights
-from everylabel.labelling.quality.assessment import Assessment, Evidence, assess
+from everylabel.labelling.quality.assessment import Assessment, AssessmentLabels, assess
 from everylabel.labelling.sources.consensus import KNOWN, find_consensus
 from everylabel.labelling.state.types import Answer, Check
 
@@ -118,7 +118,7 @@ class Retrainer:
         if learner.deferred or self.desk.rows.scale_is_stale(learner.scaled_on, len(self.desk.ids)):
             return True
         names = self.desk.names.vectors(state)
-        if not learner.can_follow(state.columns, names) or len(state.checks) != checks:
+        if not learner.can_update(state.columns, names) or len(state.checks) != checks:
             return True
         if self.desk.rows is not self._rows:
             return True
@@ -131,10 +131,10 @@ class Retrainer:
 def retrain(desk: Desk) -> None:
     """Train on all current labels, apply the changes since, replace the model and estimate the accuracy."""
 
-    def look() -> tuple[TrainingSet, list[Check], Evidence, Learner, Rows]:
+    def look() -> tuple[TrainingSet, list[Check], AssessmentLabels, Learner, Rows]:
         state = desk.state
         desk.learned.clear()  # on the desk's thread, so no label can slip in between this and the copy
-        evidence = Evidence(
+        evidence = AssessmentLabels(
             drawn={},
             foretold=state.foretold(),
             given=state.first_answers(),
@@ -156,12 +156,12 @@ def retrain(desk: Desk) -> None:
     try:
         if training.multi_label and (labels or learner.names is not None):
             learner.choose_thresholds()
-        learner.follow(desk.read(desk.training_set).result())  # learn most changes without blocking the desk
+        learner.move_to(desk.read(desk.training_set).result())  # learn most changes without blocking the desk
     except BaseException:
         learner.close()
         raise
     # the rest, and the exchange, happen in one round of the desk: no label is missed
-    desk.submit(lambda: desk.take_over(learner), alone=True).result()
+    desk.submit(lambda: desk.replace_model(learner), alone=True).result()
     if desk.learner is learner and len(set(labels.values())) > 1:
         evidence = evidence._replace(drawn=check_weights(checks))
         _log_assessment(desk, assess(training, trained, learner, evidence))
@@ -182,7 +182,7 @@ def _learn_consensus(desk: Desk) -> None:
         return
     answers, final, features = found
     consensus = find_consensus(features, answers, final)
-    desk.submit(lambda: desk.take_consensus(consensus)).result()
+    desk.submit(lambda: desk.use_consensus(consensus)).result()
 
 
 def _log_assessment(desk: Desk, found: Assessment) -> None:

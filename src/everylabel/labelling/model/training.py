@@ -1,8 +1,8 @@
 """The training set of a model (features on their scale, class names, labels), and exact training.
 
 The scale is fitted on an evenly spaced sample of the items in the pool. Training fits it again when the pool
-has grown by half. Pools above FOLDED_FROM numbers are not copied: the scale is folded into products
-(`Scaled`).
+has grown by half. Pools above COPIED_UP_TO numbers are not copied: the scale is folded into products
+(`LazyScaled`).
 
 Class names teach through vectors of their phrases, made by the encoder of the texts. The vectors are cached
 in a file in half precision, which makes no measurable difference; the file may be deleted at any time.
@@ -29,12 +29,12 @@ from everylabel.models.labels import name_answers
 from everylabel.models.names import NameRows, are_of_use, name_rows, phrase
 from everylabel.models.scaling import Scaling, fit_pool_scaling, suited_precision
 from everylabel.selection import Pool
-from everylabel.selection.pool.features import Scaled, with_room
+from everylabel.selection.pool.features import LazyScaled, with_room
 
 SAMPLE = 5000  # items that the scale is fitted on, or five times the number of features if that is more
 GROWN = 1.5  # growth factor of the pool after which the scale is fitted again
 BLOCK = 4096  # rows scaled at a time
-FOLDED_FROM = 10**8  # n d: a scaled copy in single precision would take more than 400 MB
+COPIED_UP_TO = 10**8  # n d: a scaled copy in single precision would take more than 400 MB
 FORMAT = "everylabel class names"
 RuledOut = Mapping[int, Collection[int]]
 
@@ -42,14 +42,14 @@ RuledOut = Mapping[int, Collection[int]]
 class Prepared(NamedTuple):
     """Features on the scale that suits the prior, and that scale."""
 
-    features: np.ndarray  # (n, d) float32, or `Scaled`
+    features: np.ndarray  # (n, d) float32, or `LazyScaled`
     scaling: Scaling
 
 
 def prepare(features: np.ndarray) -> Prepared:
     """Return scaled features in single precision; features stored outside this process are not copied."""
     scaling = fit_scale(features)
-    seen: Any = on_scale if isinstance(features, np.ndarray) else as_folded
+    seen: Any = on_scale if isinstance(features, np.ndarray) else scaled_lazily
     return Prepared(seen(features, scaling), scaling)
 
 
@@ -75,10 +75,10 @@ def on_scale(features: np.ndarray, scaling: Scaling) -> np.ndarray:
     return scaled
 
 
-def as_folded(features: np.ndarray, scaling: Scaling) -> Scaled:
+def scaled_lazily(features: np.ndarray, scaling: Scaling) -> LazyScaled:
     """Return scaled features without copying them."""
     matrix = np.eye(features.shape[1]) if scaling.matrix is None else scaling.matrix
-    return Scaled(features, scaling.center, scaling.scale * matrix)
+    return LazyScaled(features, scaling.center, scaling.scale * matrix)
 
 
 class Rows:
@@ -126,18 +126,18 @@ class Rows:
             self._fitted = n, fit_scale(self.of(ids[:n]))
         return self._fitted[1]
 
-    def is_folded(self, n: int) -> bool:
+    def scales_lazily(self, n: int) -> bool:
         """Return whether a model of n rows folds the scale into its products instead of copying rows."""
-        return not self.ready and n * self.features.shape[1] > FOLDED_FROM
+        return not self.ready and n * self.features.shape[1] > COPIED_UP_TO
 
     def on_scale(
-        self, ids: Sequence[str], start: int, stop: int, scaling: Scaling | None, folded: bool = False
-    ) -> np.ndarray | Scaled:
+        self, ids: Sequence[str], start: int, stop: int, scaling: Scaling | None, lazy: bool = False
+    ) -> np.ndarray | LazyScaled:
         """Return the features of ids[start:stop] on the scale that the model sees."""
         features = self.of(ids[start:stop])
         if self.ready or scaling is None:
             return features
-        return as_folded(features, scaling) if folded else on_scale(features, scaling)
+        return scaled_lazily(features, scaling) if lazy else on_scale(features, scaling)
 
     def close(self) -> None:
         """Release features held outside this process; there are none here."""
@@ -293,7 +293,7 @@ def columns_out(place: Place, columns: Sequence[int]) -> frozenset[int]:
 
 def teaching_names(
     vectors: Mapping[int, np.ndarray],
-    features: np.ndarray | Scaled,
+    features: np.ndarray | LazyScaled,
     labels: Mapping[int, Any],
     n_classes: int,
     scaling: Scaling | None,
@@ -318,7 +318,7 @@ def teaching_names(
 
 
 def train(
-    features: np.ndarray | Scaled,
+    features: np.ndarray | LazyScaled,
     labels: Mapping[int, Any],
     n_classes: int,
     names: NameRows | None = None,
@@ -352,7 +352,7 @@ def train(
 
 
 def _partial(
-    features: np.ndarray | Scaled, ruled_out: RuledOut, k: int
+    features: np.ndarray | LazyScaled, ruled_out: RuledOut, k: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the rows with ruled-out columns, and a mask of their remaining columns; None without any."""
     idx = sorted(ruled_out)

@@ -48,12 +48,12 @@ from everylabel.labelling.quality.accuracy import (
     set_figures,
     wilson,
 )
-from everylabel.labelling.sources.evidence import Evidence as Suggested
+from everylabel.labelling.sources.evidence import Evidence
 from everylabel.labelling.state.types import ClassSet, Value
 from everylabel.log.events import Assessed
 from everylabel.models.names import NameRows
 from everylabel.models.thresholds import left_out as answers_left_out
-from everylabel.selection.pool.features import Scaled
+from everylabel.selection.pool.features import LazyScaled
 
 TEMPERATURES = np.array([0.5, 0.7, 1.0, 1.4, 2.0, 2.8])
 SHARES = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25])  # grid of e
@@ -79,7 +79,7 @@ class LeftOut(NamedTuple):
     wrong: float = 0.0  # probability that the label is wrong (`probably_wrong`)
 
 
-class Evidence(NamedTuple):
+class AssessmentLabels(NamedTuple):
     """The labels from which the model's accuracy is estimated."""
 
     drawn: Mapping[int, float]  # weights of labelled items that were drawn at random
@@ -101,7 +101,9 @@ class Assessment(NamedTuple):
     verdicts: Verdicts | None = None
 
 
-def assess(training: TrainingSet, posterior: Posterior, learner: Learner, evidence: Evidence) -> Assessment:
+def assess(
+    training: TrainingSet, posterior: Posterior, learner: Learner, evidence: AssessmentLabels
+) -> Assessment:
     """Return the accuracy of a model trained on these labels, on random checks and on the test set.
 
     posterior : as trained, before later changes
@@ -142,7 +144,7 @@ def assess(training: TrainingSet, posterior: Posterior, learner: Learner, eviden
 
 
 def _assess_sets(
-    training: TrainingSet, posterior: Posterior, learner: Learner, evidence: Evidence
+    training: TrainingSet, posterior: Posterior, learner: Learner, evidence: AssessmentLabels
 ) -> Assessment:
     """Return F1, exact match and figures by class of a multi-label model."""
     k, labels = training.n_classes, training.labels()
@@ -202,7 +204,7 @@ def _probabilities(learner: Learner, idx: np.ndarray, posterior: Posterior, k: i
 
 
 def left_out(
-    features: np.ndarray | Scaled,
+    features: np.ndarray | LazyScaled,
     labels: Mapping[int, Any],
     columns: Sequence[int],
     names: NameRows | None = None,
@@ -299,7 +301,7 @@ def probably_wrong(probs: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return wrong
 
 
-def _without(posterior: Posterior, n: int, k: int, said: Suggested | None = None) -> np.ndarray:
+def _without(posterior: Posterior, n: int, k: int, said: Evidence | None = None) -> np.ndarray:
     """Return the probabilities (n, k) of the first n labelled items, each with its own label left out.
 
     said : evidence of suggestions, by sources that were measured without the label, too
@@ -332,7 +334,7 @@ def _class_shares(now: np.ndarray, without: np.ndarray, truth: np.ndarray, weigh
 
 
 def _gain(
-    training: TrainingSet, learner: Learner, evidence: Evidence, left: np.ndarray, now: np.ndarray
+    training: TrainingSet, learner: Learner, evidence: AssessmentLabels, left: np.ndarray, now: np.ndarray
 ) -> dict[str, Any]:
     """Return the accuracy gained from the last fifth of the labels, if it can be computed.
 

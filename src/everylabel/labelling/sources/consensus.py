@@ -21,7 +21,7 @@ from everylabel.core.arrays import log_softmax, softmax
 from everylabel.labelling.sources.reliability import Confusion, confusion, count, label_shares
 from everylabel.labelling.state.types import CANNOT_TELL, Answer
 from everylabel.models.scaling import suited_precision
-from everylabel.selection.pool.features import Scaled
+from everylabel.selection.pool.features import LazyScaled
 
 ABSENT = -1
 KNOWN = 20  # minimum number of items with several answers from which people's reliability is estimated
@@ -91,7 +91,7 @@ def agree(
 
 
 def find_consensus(
-    features: "np.ndarray | Scaled",
+    features: "np.ndarray | LazyScaled",
     answers: Mapping[int, Sequence[Answer]],
     final: Mapping[int, Any] | None = None,
 ) -> dict[int, ItemConsensus]:

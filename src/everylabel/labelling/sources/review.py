@@ -23,7 +23,7 @@ from everylabel.labelling.quality.accuracy import Interval, Verdicts, accuracy_l
 from everylabel.labelling.sources.consensus import out_of_sample
 from everylabel.labelling.sources.reliability import Confusion, label_shares
 from everylabel.labelling.state.types import GIVEN
-from everylabel.selection.pool.features import Scaled
+from everylabel.selection.pool.features import LazyScaled
 
 CAREFUL, OF = 9.0, 10.0  # prior: right labels, and the number of labels that this prior weighs
 PASSES = 1  # further trainings after the first
@@ -101,7 +101,7 @@ class Reviewed(NamedTuple):
         return [int(i) for i in order[free[order]][:n]]
 
 
-def review_given(training: TrainingSet, features: "np.ndarray | Scaled") -> Reviewed | None:
+def review_given(training: TrainingSet, features: "np.ndarray | LazyScaled") -> Reviewed | None:
     """Return the review of the labels of the source GIVEN; None if there are none."""
     given = next((one for one in training.sources() if one.source == GIVEN), None)
     if given is None or not len(given.items):

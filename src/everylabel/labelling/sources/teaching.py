@@ -44,7 +44,7 @@ from everylabel.labelling.sources.reliability import Confusion
 from everylabel.labelling.state.types import Suggestions
 from everylabel.models.names import NameRows
 from everylabel.models.scaling import suited_precision
-from everylabel.selection.pool.features import Scaled
+from everylabel.selection.pool.features import LazyScaled
 
 WEIGHT = 0.1  # weight of an item with suggestions, relative to a label by people
 ROUNDS = 5  # EM rounds
@@ -64,7 +64,7 @@ class Taught(NamedTuple):
 
 
 def teach(
-    features: "np.ndarray | Scaled",
+    features: "np.ndarray | LazyScaled",
     labels: Mapping[int, int],
     sources: Sequence[Suggestions],
     n_classes: int,
@@ -119,7 +119,10 @@ def without_own(
 
 
 def posterior_of(
-    taught: Taught, features: "np.ndarray | Scaled", labels: Mapping[int, int], names: NameRows | None = None
+    taught: Taught,
+    features: "np.ndarray | LazyScaled",
+    labels: Mapping[int, int],
+    names: NameRows | None = None,
 ) -> Posterior:
     """Return the posterior of a taught head, with the curvature and data of everything it was trained on.
 
@@ -167,7 +170,7 @@ def log_likelihood(
 
 
 def rows_of(
-    features: "np.ndarray | Scaled", labels: Mapping[int, int], names: NameRows | None
+    features: "np.ndarray | LazyScaled", labels: Mapping[int, int], names: NameRows | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return features, columns and weights of people's labels and class names together."""
     idx, y = in_order(labels)

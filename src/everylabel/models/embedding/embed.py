@@ -188,7 +188,7 @@ def _cached(path: Path | None, n: int) -> np.ndarray | None:
 def _stream(rows: Iterator[np.ndarray], path: Path, dtype: np.dtype) -> np.ndarray:
     """Write chunks into a .npy file, and return it memory-mapped."""
     make_folder(path.parent)
-    write_atomically(path, lambda file: write_rows(file, rows, dtype), follow=True)
+    write_atomically(path, lambda file: write_rows(file, rows, dtype), follow_links=True)
     mapped: np.ndarray = np.load(path, mmap_mode="r")
     return mapped
 
@@ -226,7 +226,7 @@ def save_fit(backend: Backend, path: Path) -> None:
     if isinstance(backend, Tfidf | Pixels):
         make_folder(path.parent)
         header = {"format": FORMAT, "version": VERSION, "name": backend.name, "key": backend.key}
-        write_file(path, header, backend.arrays(), follow=True)
+        write_file(path, header, backend.arrays(), follow_links=True)
 
 
 def load_fit(path: Path, kind: str, model: str | None) -> Tfidf | Pixels:

@@ -2,9 +2,9 @@
 
 n instances, d features (with the bias), k classes; X (n, d) the design.
     F = X mean (c, n), one row per column of the mean;  s = diag(X cov X') (n,), once requested
-A label at h moves the mean along v = cov h and subtracts taken v v' from the covariance. `follow` computes
-these few numbers from two posteriors and passes them to the cache, which needs no posterior: its instances
-may be in parts on other machines, each of which updates its own.
+A label at h moves the mean along v = cov h and subtracts taken v v' from the covariance. `update_logits`
+computes these few numbers from two posteriors and passes them to the cache, which needs no posterior: its
+instances may be in parts on other machines, each of which updates its own.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from everylabel.selection.pool.view import shares_cov
 ALONG = 1e-8  # relative residual below which a change counts as lying in a span
 
 
-def follow(cached: Any, old: Posterior, new: Posterior, i: int) -> None:
+def update_logits(cached: Any, old: Posterior, new: Posterior, i: int) -> None:
     """Update cached logits from posterior `old` to `new`, which differ by instance i, in one pass."""
     if new.mean is old.mean and not cached.has_variances:  # only the covariance has changed
         return
@@ -46,13 +46,13 @@ def follow(cached: Any, old: Posterior, new: Posterior, i: int) -> None:
         cached.move(v, residual, taken)
 
 
-def follow_many(cached: Any, old: Posterior, new: Posterior) -> None:
+def update_logits_many(cached: Any, old: Posterior, new: Posterior) -> None:
     """Update cached logits from posterior `old` to `new`, which differ by several instances."""
     cached.forget_variances()
     _recompute(cached, new, to_numpy(new.mean) - to_numpy(old.mean))
 
 
-def follow_classes(cached: Any, new: Posterior) -> None:
+def add_class_logits(cached: Any, new: Posterior) -> None:
     """Update cached logits to a posterior that has new columns of zeros."""
     cached.add_classes(int(new.mean.shape[1]))
     if not shares_cov(new):

@@ -5,9 +5,9 @@ Only a pool that grows makes its own copy, with spare capacity, so that appendin
 n instances, d features (with the bias), k classes; X (n, d) the design, whose bias column is never stored:
 X v = features v[:-1] + v[-1].
 
-`Scaled` features are rescaled for the model without a copy: x (n, d) are the stored features, in memory or in
-a file of any precision; h = (x - center) matrix are the features the model uses. The map is folded into the
-weights and covariances they are multiplied by:
+`LazyScaled` features are scaled for the model without a copy. x (n, d) are the stored features, in memory or
+in a file of any precision; h = (x - center) matrix are the features that the model uses. The map is folded
+into the weights and covariances they are multiplied by:
     h w + b = x (M w) + (b - center M w)          h' S h = (x - center)' (M S M') (x - center)
 Single rows are scaled on request, in blocks of one shape (a product's rounding depends on its shape).
 """
@@ -205,7 +205,7 @@ def _check(features: Any, posterior: Posterior) -> Array:
     return array
 
 
-class Scaled:
+class LazyScaled:
     """Scaled features (n, d), computed only for the rows requested."""
 
     dtype, ndim = np.dtype(np.float32), 2
@@ -231,13 +231,13 @@ class Scaled:
             raise ValueError("features are on scale in no array; expected copy=None or True")
         return np.asarray(self[:], dtype)
 
-    def first(self, n: int) -> "Scaled":
+    def first(self, n: int) -> "LazyScaled":
         """Return the first n rows."""
         return self if n == len(self) else self.of(self.raw[:n])
 
-    def of(self, raw: np.ndarray) -> "Scaled":
+    def of(self, raw: np.ndarray) -> "LazyScaled":
         """Return other rows with the same scaling."""
-        return Scaled(raw, self.center, self.matrix)
+        return LazyScaled(raw, self.center, self.matrix)
 
     def times(self, weights: np.ndarray, bias: Any = 0.0) -> np.ndarray:
         """Return X w + b: (n,) for a vector, (m, n) for weights (d, m) and biases (m,)."""
@@ -276,19 +276,21 @@ class Scaled:
         return out
 
 
-class Folded(Features):
-    """Features of a pool that are scaled on the fly, without a copy."""
+class LazyFeatures(Features):
+    """Features of a pool that are `LazyScaled`."""
 
-    array: Scaled
+    array: LazyScaled
 
-    def __init__(self, seen: Scaled) -> None:
+    def __init__(self, seen: LazyScaled) -> None:
         self.array, self.bias, self.n = seen, True, len(seen)
         self.dtype, self._room = np.float32, None
 
-    def like(self, more: Any, posterior: Posterior) -> "Folded":
-        if not isinstance(more, Scaled):
-            raise EverylabelError(f"features is a {type(more).__name__}; expected Scaled, like the pool's")
-        return Folded(more)
+    def like(self, more: Any, posterior: Posterior) -> "LazyFeatures":
+        if not isinstance(more, LazyScaled):
+            raise EverylabelError(
+                f"features is a {type(more).__name__}; expected LazyScaled, like the pool's"
+            )
+        return LazyFeatures(more)
 
     def extend(self, more: Features) -> None:
         """Append instances, in a copy with spare capacity."""

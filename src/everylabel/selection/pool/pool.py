@@ -30,8 +30,13 @@ from everylabel.core.checks import (
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import METHODS, default_step
-from everylabel.selection.pool.cached_logits import LocalLogits, follow, follow_classes, follow_many
-from everylabel.selection.pool.features import Features, Folded, Scaled
+from everylabel.selection.pool.cached_logits import (
+    LocalLogits,
+    add_class_logits,
+    update_logits,
+    update_logits_many,
+)
+from everylabel.selection.pool.features import Features, LazyFeatures, LazyScaled
 from everylabel.selection.pool.history import Answer, History, Options
 from everylabel.selection.pool.view import LearningPool, Where
 
@@ -339,8 +344,8 @@ class Pool(LearningPool):
 
     def _make_cache(self, features: Any, posterior: Posterior) -> LocalLogits:
         """Return the cache of logits and variances; subclasses override it."""
-        if isinstance(features, Scaled):
-            return LocalLogits(Folded(features) if posterior.bias else Features(features, posterior))
+        if isinstance(features, LazyScaled):
+            return LocalLogits(LazyFeatures(features) if posterior.bias else Features(features, posterior))
         return LocalLogits(Features(features, posterior))
 
     def _room(self, n: int) -> tuple[Any, Any, Any]:
@@ -379,14 +384,14 @@ class Pool(LearningPool):
         few = 1 if self.method == "exact" else FEW  # an exact label may move all classes
         if all(i is not None for _, i in pending) and moves > few:
             old, self._cached_at = self._cached_at, self.posterior
-            follow_many(self._cached, old, self.posterior)
+            update_logits_many(self._cached, old, self.posterior)
             return
         for posterior, i in pending:
             old, self._cached_at = self._cached_at, posterior
             if i is None:
-                follow_classes(self._cached, posterior)
+                add_class_logits(self._cached, posterior)
             else:
-                follow(self._cached, old, posterior, i)
+                update_logits(self._cached, old, posterior, i)
 
     def _turn(self, idx: int, old: Where, new: Where, expected: str) -> None:
         here = self.where(idx)
