@@ -188,9 +188,10 @@ def test_measurements_are_exported_whole(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "r.csv.gz", "rt", newline="") as file:
         assert file.read() == (tmp_path / "r.csv").read_bytes().decode()
     before = (tmp_path / "r.sqlite").read_bytes()
-    result = _run("--report-only", "--export", str(tmp_path / "r.sqlite"), folder=tmp_path)
-    assert result.exit_code == 2
-    assert "is the results file" in result.output
+    for name, message in (("r.sqlite", "is the results file"), ("report", "is a folder")):
+        result = _run("--report-only", "--export", str(tmp_path / name), folder=tmp_path)
+        assert result.exit_code == 2
+        assert message in result.output
     assert (tmp_path / "r.sqlite").read_bytes() == before
     assert not list(tmp_path.glob("*.partial"))
 

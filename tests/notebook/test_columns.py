@@ -131,6 +131,8 @@ def test_dicts_of_columns_of_any_library() -> None:
     items = read_memory(given, Options())
     assert list(items.items) == ["a b", "c d"]
     assert with_column(given, "label", ["x", None])["label"] == ["x", None]
+    arrow = pytest.importorskip("pyarrow").table({"body": ["a b", "c d"]})
+    assert list(read_memory({"body": arrow["body"]}, Options()).items) == ["a b", "c d"]
     with pytest.raises(el.EverylabelError, match=r"'a' has 1, 'b' has 2; expected the same number of rows"):
         read_memory({"a": ["x"], "b": np.arange(2)}, Options())
 

@@ -87,9 +87,14 @@ def reproduce(
     if not fast and not report_only:
         need("torch", "torch", "training by the paper's recipe (without it: --fast)")
     check_folder(report)
-    if export is not None and (not export.parent.is_dir() or export.resolve() == results.resolve()):
-        what = "is the results file" if export.parent.is_dir() else "would be in a folder that is not there"
-        raise EverylabelError(f"export file {str(export)!r} {what}; name another file with --export")
+    if export is not None:
+        problems = {
+            "would be in a folder that is not there": not export.parent.is_dir(),
+            "is a folder": export.is_dir(),
+            "is the results file": export.resolve() == results.resolve(),
+        }
+        for problem in [text for text, there in problems.items() if there]:
+            raise EverylabelError(f"export file {str(export)!r} {problem}; name another file with --export")
     training = "fast" if fast else "recipe"
     cells = [] if report_only else _cells(experiments or [], dataset or [], reps, training, folder)
     command = shlex.join(["everylabel", *sys.argv[1:]])

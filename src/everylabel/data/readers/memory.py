@@ -137,13 +137,16 @@ def _columns(source: dict[Any, Any]) -> Frame | None:
     return Frame(list(own), lambda name: _values(source[own[name]]), "columns", max(sizes.values()))
 
 
+LISTING = ("tolist", "to_list", "to_pylist")  # methods of columns that return a list
+
+
 def _values(column: Any) -> list[Any]:
-    values: list[Any] = column.tolist() if hasattr(column, "tolist") else list(column)
-    return values
+    way = next((getattr(column, name) for name in LISTING if hasattr(column, name)), None)
+    return list(column if way is None else way())
 
 
 def _is_column(values: Any) -> bool:
-    has_values = isinstance(values, list | tuple) or hasattr(values, "tolist") or hasattr(values, "to_list")
+    has_values = isinstance(values, list | tuple) or any(hasattr(values, name) for name in LISTING)
     is_table = hasattr(values, "column_names")
     return has_values and not is_table and getattr(values, "ndim", 1) == 1
 
