@@ -42,6 +42,7 @@ NAMES: dict[str, tuple[str, list[list[str]]]] = {  # what it measures, and the c
     ),
     "auto_label": ("items certified by 80 confirmations, and broken promises", [["auto_label", *DATA]]),
     "scale": ("a pool of 1, 2 and 4 million items in shards on Ray", [["scale", *OUT]]),
+    "reproduction": ("whether the stored reproduction of the paper still holds", [["reproduction", *DATA]]),
     "label_studio": ("webhooks of Label Studio beside 100,000 tasks", [["label_studio", *OUT]]),
 }
 
@@ -49,6 +50,7 @@ NAMES: dict[str, tuple[str, list[list[str]]]] = {  # what it measures, and the c
 RESULTS = {  # files below docs/results, where they are named otherwise than the benchmark
     "quality": ["selection_quality"],
     "serving": ["serving", "serving_large", "kills"],
+    "reproduction": ["reproduction_check"],
     "label_studio": ["label-studio-webhooks"],
 }
 
