@@ -42,7 +42,7 @@ METRICS = {
     "log loss": "log loss on held-out items",
     "accuracy of the rest": "accuracy on items without a label",
 }
-USUAL = ("random", "margin", "margin/batch", "entropy", "badge", "typiclust", "lookahead", "herding")
+USUAL = ("random", "margin", "margin/batch", "entropy", "badge/batch", "typiclust", "lookahead", "herding")
 AT_ONCE, ELSEWHERE = "/batch", "skactiveml:"
 MANY = 5
 
