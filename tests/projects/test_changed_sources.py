@@ -18,6 +18,7 @@ from everylabel.projects.log import Label, check_labelled, open_log
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.predictions import read_labels as labels_of
 from everylabel.projects.project import Project, open_project
+from everylabel.web.server import opened_project
 
 Rows = list[dict[str, str]]
 WORDS = ["soap", "beans", "lamps"]
@@ -266,3 +267,25 @@ def test_a_row_taken_out_of_a_file_of_features_shifts_nothing(tmp_path: Path) ->
     assert [(int(label["row"]), label["label"]) for label in exported(source)] == [
         (at, f"class {i % 4}") for at, i in enumerate(kept)
     ]
+
+
+def test_another_log_in_a_named_store_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(20, 3)))
+    store = tmp_path / "labels.db"
+
+    def opens(**more: bool) -> None:
+        options = LabelOptions(store=str(store), **more)  # type: ignore[arg-type]
+        project = open_project(tmp_path / "x.npy", **options.opening())
+        with opened_project(project, options, lambda _: None, None):
+            pass
+
+    opens()
+    opens()
+    store.rename(tmp_path / "old.db")
+    with pytest.raises(EverylabelError, match=r"labels.db', with the labels of this project, is gone"):
+        opens()
+    opens(accept_changes=True)
+    opens()
+    (tmp_path / "old.db").replace(store)
+    with pytest.raises(EverylabelError, match="is another one"):
+        opens()

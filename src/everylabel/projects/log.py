@@ -37,7 +37,7 @@ from everylabel.log.database import shown_place
 from everylabel.log.events import ABOUT_ITEMS, Event
 from everylabel.log.store import Damaged, NoLog, Store, StoreError
 from everylabel.projects.features import EMBEDDER, word_encoder
-from everylabel.projects.project import Begin, Check, Opening, Project, Remembered, remembered
+from everylabel.projects.project import Begin, Check, Opening, Project, remembered
 from everylabel.selection.pool.sparse import all_but
 from everylabel.selection.strategies import DEFAULT
 
@@ -91,8 +91,9 @@ def check_labelled(
     def check(opening: Opening) -> Items | None:
         place = str(opening.folder / STORE) if store is None else store
         before = opening.before
-        if store is None and before is not None and before.log and (own_log or not accept):
-            _check_log_there(place, before, own_log or "add --accept-changes")
+        if before is not None and before.log_in(store) and (own_log or not accept):
+            name = log_name(before.name, before.id, opening.items, store)
+            _check_log_there(place, name, before.log_in(store), own_log or "add --accept-changes")
         if not needed and "://" not in place and not Path(place).exists():
             return None
         now, items = opening.now, opening.items
@@ -129,22 +130,23 @@ def log_mark(log: Store) -> str:
     return "" if first is None else repr(first.at)
 
 
-def _check_log_there(place: str, before: Remembered, without: str) -> None:
-    """Refuse to start a new log if the log in the project's folder is gone, empty or another one.
+def _check_log_there(place: str, name: str, mark: str, without: str) -> None:
+    """Refuse to start a new log if the project's log is gone, empty or another one.
 
     Errors of reading a log (another program holds it, a later version wrote it) are passed on unchanged: it
     may be the right log, which no backup should replace.
     """
     try:
-        with closing(Store(place, before.name, write=False)) as log:
+        with closing(Store(place, name, write=False)) as log:
             found = log_mark(log)
     except NoLog:
         found = ""
-    if found != before.log:
-        what = "is another one" if found else "holds nothing of it" if Path(place).exists() else "is gone"
+    if found != mark:
+        is_there = "://" in place or Path(place).exists()
+        what = "is another one" if found else "holds nothing of it" if is_there else "is gone"
         raise EverylabelError(
-            f"the log {place!r}, with the labels of this project, {what}; restore it or a backup (everylabel "
-            f"doctor checks it). To continue without its labels, {without}"
+            f"the log {shown_place(place)}, with the labels of this project, {what}; restore it or a backup "
+            f"(everylabel doctor checks it). To continue without its labels, {without}"
         )
 
 

@@ -30,7 +30,7 @@ from everylabel.data.media import why_unreadable
 from everylabel.data.read import dataset_name, read
 from everylabel.data.readers.table import NO_IDS
 from everylabel.labelling.desk import Generation
-from everylabel.log.database import PRIVATE
+from everylabel.log.database import PRIVATE, digest
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import Growing, growing
 from everylabel.projects.features import (
@@ -54,7 +54,8 @@ class Remembered(NamedTuple):
     """The saved data of a project's folder. The log is found by `name`, even if the source is renamed.
 
     `id` distinguishes projects of the same name in a shared store. `log` identifies the log in the folder by
-    the time it was begun; "" if there is none, or if an earlier version began it.
+    the time it was begun; "" if there is none, or if an earlier version began it. `stored` is a hash of the
+    last `--store`, which may hold a password, and the same mark of its log.
     """
 
     source: str
@@ -62,11 +63,23 @@ class Remembered(NamedTuple):
     options: Options
     id: str = ""
     log: str = ""
+    stored: str = ""
+
+    def log_in(self, store: str | None) -> str:
+        """Return the mark of the log that was used in a store (None: the folder); "" if none is known."""
+        if store is None:
+            return self.log
+        name, _, mark = self.stored.partition(" ")
+        return mark if name == digest(store) else ""
+
+    def with_log(self, store: str | None, mark: str) -> "Remembered":
+        """Return the same data with the mark of the log in use now."""
+        return self._replace(log=mark) if store is None else self._replace(stored=f"{digest(store)} {mark}")
 
 
 def remember(folder: Path, project: Remembered) -> None:
     """Save a project's source, name and options in its folder."""
-    about = {"source": project.source, "name": project.name, "id": project.id, "log": project.log}
+    about = {name: getattr(project, name) for name in ("source", "name", "id", "log", "stored")}
     text = json.dumps(about | asdict(project.options), indent=1, ensure_ascii=False)
     write_atomically(folder / FILE, lambda file: file.write(text.encode()), mode=PRIVATE)
 
@@ -81,7 +94,7 @@ def remembered(folder: Path) -> Remembered | None:
         stored_options = {field.name: stored.get(field.name) for field in fields(Options)}
         classes: Sequence[str] | None = stored_options.pop("classes")
         options = Options(**stored_options, classes=None if classes is None else tuple(classes))
-        known = (str(stored.get(name) or "") for name in ("id", "log"))
+        known = (str(stored.get(name) or "") for name in ("id", "log", "stored"))
         return Remembered(str(stored["source"]), str(stored["name"]), options, *known)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise EverylabelError(

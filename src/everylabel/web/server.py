@@ -208,8 +208,7 @@ def opened_project(
     names, mean_path = class_names_of(project), project.folder / "model.mean.npz"
     opening = open_log(project, options, note, names)
     with opening as (store, project, state):
-        if options.store is None:
-            project = replace(project, about=project.about._replace(log=log_mark(store)))
+        project = replace(project, about=project.about.with_log(options.store, log_mark(store)))
         project.keep()  # nothing was refused: store these options
         if len(state.classes) < 2:
             there = "one class" if state.classes else "no class"
