@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,25 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.desk import Desk
+from everylabel.labelling.joining import join
 from everylabel.labelling.model import learner, retrainer
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import Retrainer, retrain, save_mean, saved_mean
 from everylabel.labelling.model.training import Rows
 from everylabel.labelling.service import Service
-from tests.labelling.desks import IDS, fingerprint, label, probabilities, service, truth, until
+from everylabel.log.store import Store
+from everylabel.projects.log import bring_up_to_date
+from tests.labelling.desks import (
+    CLASSES,
+    FEATURES,
+    IDS,
+    fingerprint,
+    label,
+    probabilities,
+    service,
+    truth,
+    until,
+)
 from tests.labelling.test_restart import agree, from_scratch, state_of
 
 
@@ -185,6 +199,27 @@ def test_new_features_are_assessed_without_a_label(tmp_path: Path, monkeypatch: 
         assert desk.submit(take, alone=True).result()
         until(lambda: desk.assessment is not None)
         running.close()
+
+
+def test_a_model_of_items_that_could_not_be_saved_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    lost, kept = rng.normal(size=(2, 1, FEATURES.shape[1])).astype(np.float32)
+    with closing(Store(tmp_path / "log", "test")) as store:
+        bring_up_to_date(store, IDS, classes=CLASSES, features=FEATURES)
+    with service(tmp_path / "log") as made:
+        desk = made.desk
+        label(made, 12)
+        trained = Learner(desk.rows, desk.ids, desk.read(desk.training_set).result())
+        with monkeypatch.context() as patch:
+            patch.setattr(desk.log, "append", lambda events: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                join(desk, ["lost"], lost).result()
+        join(desk, ["kept"], kept).result()
+        desk.submit(lambda: desk.replace_model(trained), alone=True).result()
+        rows = desk.read(lambda: np.array(desk.features[-1:])).result()
+        np.testing.assert_array_equal(rows, kept)
 
 
 def test_a_failure_is_logged_and_training_continues(

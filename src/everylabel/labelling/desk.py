@@ -227,10 +227,11 @@ class Desk:
     def replace_model(self, learner: Learner) -> None:
         """Let a retrained model learn the latest changes and replace the current one; on the desk's thread.
 
-        The retrained model is dropped, and training starts again, if classes were removed or if class names
-        or features changed.
+        The retrained model is dropped, and training starts again, if classes were removed, if class names or
+        features changed, or if the state was read from the log again: the order of items may be another one.
         """
-        if learner.rows is not self.rows or not learner.move_to(self.training_set()):
+        is_same = learner.rows is self.rows and learner.ids is self.ids
+        if not is_same or not learner.move_to(self.training_set()):
             self.learned.set()  # wakes the retrainer
             learner.close()
             return
