@@ -1,5 +1,6 @@
 """The pool's cache against recomputation; the effects of add, condition, release and remove_label."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,21 @@ def test_learning_together_equals_learning_one_by_one(n: int, likelihood: str) -
     np.testing.assert_array_equal(many.pool.posterior.mean, one.pool.posterior.mean)
     np.testing.assert_array_equal(many.pool.state, one.pool.state)
     check_cache(many.pool)
+
+
+def test_labels_learned_together_do_not_each_copy_the_labelled_instances() -> None:
+    made = problem(n=4000, d=50, n_labelled=3000, step_size=1.0)
+    some = made.pool.free_idx[:30]
+    tracemalloc.start()
+    try:
+        with made.pool.together():
+            for i in some:
+                made.pool.add(int(i), int(made.labels[i]))
+        assert tracemalloc.get_traced_memory()[1] < 10e6  # a copy has 1.2 MB
+    finally:
+        tracemalloc.stop()
+    assert made.pool.posterior.data is not None
+    assert len(made.pool.posterior.data) == 3030
 
 
 def test_all_kinds_of_change_can_be_made_together() -> None:

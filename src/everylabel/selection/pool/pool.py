@@ -372,7 +372,7 @@ class Pool(LearningPool):
         """Set the history, changed at instance idx or by new classes (None), and update the cache."""
         if history is not self._history:
             self._history = history
-            self._pending.append((history.posterior, idx))
+            self._pending.append((history.posterior.replace(data=None), idx))  # its data may be large
         if not self._is_together:
             self._catch_up()
 
