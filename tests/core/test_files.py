@@ -1,7 +1,9 @@
 """Saved posteriors load unchanged; other files give a clear error."""
 
+import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,6 +132,18 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
         files.write_atomically(tmp_path / "x", lambda file: 1 / 0)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o600
+
+
+def test_a_file_that_unpacks_to_more_than_it_is_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header, arrays = files.packed(_posterior())
+    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    stored: dict[str, Any] = {"header": text, **arrays, "more": np.zeros(100_000)}
+    np.savez_compressed(tmp_path / "head.npz", **stored)
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(el.EverylabelError, match="is damaged or no everylabel posterior"):
+        el.load(tmp_path / "head.npz")
 
 
 def test_arrays_of_another_file_are_not_read(tmp_path: Path) -> None:

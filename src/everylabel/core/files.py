@@ -122,6 +122,9 @@ def read_file(path: Path, form: str, what: str, writer: str) -> tuple[dict[str, 
     name, expected = str(path), f"expected a file written by {writer}"
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            entries: Any = file.zip.infolist()
+            if sum(entry.file_size for entry in entries) > path.stat().st_size:
+                raise ValueError("it unpacks to more than its size; our files are not compressed")
             header: dict[str, Any] = dict(json.loads(file["header"].tobytes()))
             ours = (header.get("format"), header.get("version")) == (form, VERSION)
             arrays = {key: file[key] for key in file.files if ours and key != "header"}
@@ -186,8 +189,3 @@ def total_memory() -> float:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
         return float("inf")
-
-
-def unpacked_size(archive: zipfile.ZipFile) -> int:
-    """Return the unpacked size that a zip archive declares; readers read no more of an entry than that."""
-    return sum(entry.file_size for entry in archive.infolist())
