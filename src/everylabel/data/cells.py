@@ -27,6 +27,11 @@ def written(value: Any) -> str:
     return valid(json.dumps(value, ensure_ascii=False, default=text_of))  # times, bytes
 
 
+def cell_text(value: Any) -> str | None:
+    """Return a cell as text, nested values as JSON; None for a missing value."""
+    return None if is_missing(value) else written(value)
+
+
 def valid(text: str) -> str:
     """Return a text that can be encoded: each lone surrogate (half a character) becomes a question mark."""
     try:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, listed, need
-from everylabel.data.cells import is_missing, written
+from everylabel.data.cells import cell_text, is_missing
 from everylabel.data.items import Items
 from everylabel.formats.known import TABLES
 
@@ -167,8 +167,4 @@ def _typed(values: Sequence[Any]) -> Cells:
     if kinds and kinds <= {int, float}:
         kind = int if kinds == {int} else float
         return Cells(kind, lambda i: None if is_missing(values[i]) else kind(values[i]))
-    return Cells(str, lambda i: _text(values[i]))
-
-
-def _text(value: Any) -> str | None:
-    return None if is_missing(value) else written(value)
+    return Cells(str, lambda i: cell_text(values[i]))

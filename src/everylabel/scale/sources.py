@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError, need
-from everylabel.data.cells import is_missing, text_of, written
+from everylabel.data.cells import cell_text, text_of
 from everylabel.data.items import Options
 from everylabel.data.readers.rows import DAMAGED, check_columns, column_names, read_rows
 from everylabel.data.readers.table import find_column, image_paths, wanted_columns
@@ -104,7 +104,7 @@ class Source:
             def fill(out: Any) -> None:
                 with need("pyarrow.parquet", "table", "writing").ParquetWriter(out, schema) as writer:
                     while some := list(islice(found, GROUP)):
-                        values = {name: [_text(row[name]) for row in some] for name in names}
+                        values = {name: [cell_text(row[name]) for row in some] for name in names}
                         writer.write_table(arrow.table(values, schema), row_group_size=GROUP)
 
             filesystem.write(rows, fill)
@@ -161,10 +161,6 @@ def _names(file: str, options: Options) -> list[str]:
             return list(parquet.schema_arrow.names)
     with filesystem.local_copy(file) as path:
         return column_names(path, options.encoding)
-
-
-def _text(value: Any) -> str | None:
-    return None if is_missing(value) else written(value)
 
 
 def _common(kinds: list[Any], known: Any) -> type:
