@@ -1,14 +1,21 @@
-"""A browser's cache never shows a picture of another project, or an older one."""
+"""A browser's cache never shows a picture of another project, or an older one; two are decoded at a time."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
+from fastapi import FastAPI
 from PIL import Image
 
 from everylabel.data.items import Options
 from everylabel.data.readers.folder import read_folder
 from everylabel.projects.project import Project, Remembered
 from everylabel.web.item_view import Shown
+from everylabel.web.routes.reading import PICTURES_AT_ONCE, reading
+from everylabel.web.server import server_config
+from tests.web.servers import served
 from tests.web.test_app import client
 
 __all__ = ["client"]
@@ -40,3 +47,31 @@ def test_a_browser_keeps_only_what_is_named_by_its_content(client, content: str,
     assert reply.content == b"png"
     assert reply.headers["cache-control"] == ("private, max-age=3600" if kept else "no-store")
     assert client.get("/api/progress").headers["cache-control"] == "no-store"
+
+
+class Gallery:
+    """Pictures that are decoded until a gate opens."""
+
+    def __init__(self) -> None:
+        self.began, self.open = threading.Semaphore(0), threading.Event()
+
+    def position(self, item: str) -> int:
+        return int(item)
+
+    def picture(self, _: str) -> tuple[bytes, str]:
+        self.began.release()
+        self.open.wait(60)
+        return b"png", "image/png"
+
+
+def test_few_pictures_are_decoded_at_once_and_others_wait() -> None:
+    made, app = Gallery(), FastAPI()
+    app.include_router(reading(made, made, made, {}))  # type: ignore[arg-type]
+    with ThreadPoolExecutor(4) as threads, served(server_config(app)) as port:
+        address = f"http://127.0.0.1:{port}/api/"
+        crowd = [threads.submit(httpx.get, f"{address}image/{i}", timeout=60) for i in range(4)]
+        assert all(made.began.acquire(timeout=60) for _ in range(PICTURES_AT_ONCE))
+        assert not made.began.acquire(timeout=0.2)
+        assert httpx.get(f"{address}health", timeout=60).json() == {"ok": True}
+        made.open.set()
+        assert [each.result().content for each in crowd] == [b"png"] * 4

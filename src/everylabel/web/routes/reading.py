@@ -40,6 +40,7 @@ SNIPPET = 200  # characters of a text in a list
 MAP_POINTS = 5000
 BY_PEOPLE = ("labels", "answers", "test")  # exports that need labelled items only
 FILES_AT_ONCE = 2  # each takes memory and a core
+PICTURES_AT_ONCE = 2  # a large one takes hundreds of megabytes until it is scaled down
 Limit = Annotated[int, Query(ge=1, le=500)]
 Share = Annotated[float, Query(ge=0.0, le=1.0)]
 Class = Annotated[str | None, Query(min_length=1, max_length=200, alias="class")]  # digits: a class number
@@ -58,7 +59,7 @@ def reading(views: Views, shown: Shown, files: Downloads, about: dict[str, str])
     """Return the endpoints that read a project."""
     router = APIRouter(prefix="/api")
     seen = partial(glance, views, shown)
-    turns = Semaphore(FILES_AT_ONCE)
+    turns, pictures = Semaphore(FILES_AT_ONCE), Semaphore(PICTURES_AT_ONCE)
 
     async def listed(ids: list[str]) -> list[dict[str, Any]]:
         """Return items as rows of a list."""
@@ -231,7 +232,8 @@ def reading(views: Views, shown: Shown, files: Downloads, about: dict[str, str])
     async def image(item: str, content: Annotated[str, Query(max_length=64)] = "") -> Response:
         """Return an item's image; a browser may cache it if `content` is its current hash."""
         views.position(item)
-        body, media = await to_thread(shown.picture, item)
+        async with pictures:
+            body, media = await to_thread(shown.picture, item)
         same = content and content == await to_thread(shown.digest, item)  # hashed after reading
         headers = {"cache-control": "private, max-age=3600"} if same else {}
         return Response(body, media_type=media, headers=headers)
