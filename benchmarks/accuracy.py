@@ -10,7 +10,7 @@ class names as long as labels confirm them. After 24 numbers of labels the estim
 true accuracy on the unlabelled items. Constants were chosen on digits, TREC-6, MPQA, DBpedia-14 and
 Banking-77; the other sets were measured once, for this report.
 
-Rows:
+FeatureTable:
 
 - `earlier`: the estimate of version 0.1, the model's mean confidence corrected by the last 50 checks.
 - `calibrated`: leave-one-out in closed form, calibrated, corrected by the checks (a difference estimate).
@@ -39,7 +39,7 @@ from everylabel.core.arrays import softmax
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.labelling import progress
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.training import Rows, TrainingSet, in_order, on_scale, train
+from everylabel.labelling.model.training import FeatureTable, TrainingSet, in_order, on_scale, train
 from everylabel.labelling.quality.accuracy import FEWEST, Interval, Verdicts, accuracy_left, wilson
 from everylabel.labelling.state.types import Place
 from everylabel.log.events import Assessed
@@ -66,7 +66,7 @@ class Run(NamedTuple):
 def simulate(name: str, folder: Path, seed: int, strategy: str) -> Run:
     """Return a run on a dataset."""
     data = load(name, folder, seed)
-    rows, classes = Rows([str(i) for i in range(len(data.x))], data.x), tuple(range(data.k))
+    rows, classes = FeatureTable([str(i) for i in range(len(data.x))], data.x), tuple(range(data.k))
     vectors = {} if data.names is None else {c: data.names[c : c + 1] for c in classes}
     training, rng = TrainingSet(classes, {}, vectors, len(data.x)), np.random.default_rng([seed, 5])
     learner = Learner(rows, rows.ids, training)

@@ -22,7 +22,7 @@ from everylabel.core.arrays import softmax
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.labelling.auto_label import how_many, neighbour_agreement
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.training import Rows, TrainingSet, in_order, train
+from everylabel.labelling.model.training import FeatureTable, TrainingSet, in_order, train
 from everylabel.labelling.quality.accuracy import Verdicts, calibrated
 from everylabel.labelling.quality.certificate import certify, levels
 from everylabel.labelling.state.types import Place
@@ -53,7 +53,7 @@ def load(name: str, folder: Path, seed: int) -> Data:
 
 def labelled(data: Data, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Label a pool; return the other items, best first: scores, P(right), and whether the model is wrong."""
-    rows, classes = Rows([str(i) for i in range(len(data.x))], data.x), tuple(range(data.k))
+    rows, classes = FeatureTable([str(i) for i in range(len(data.x))], data.x), tuple(range(data.k))
     vectors = {} if data.names is None else {c: data.names[c : c + 1] for c in classes}
     training, rng = TrainingSet(classes, {}, vectors, len(data.x)), np.random.default_rng([seed, 5])
     learner = Learner(rows, rows.ids, training)

@@ -37,7 +37,7 @@ from benchmarks.serving import D, data
 from benchmarks.timing import report
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.model.retrainer import Retrainer, save_mean, saved_mean
-from everylabel.labelling.model.training import Rows
+from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
@@ -94,7 +94,7 @@ class Office:
 
 
 @contextmanager
-def opened(folder: Path, rows: Rows, saved: bool = True) -> Iterator[tuple[Desk, float]]:
+def opened(folder: Path, rows: FeatureTable, saved: bool = True) -> Iterator[tuple[Desk, float]]:
     """Yield a desk on the log in a folder, and the seconds until it was there.
 
     saved : use the saved mean, if it is there
@@ -111,7 +111,7 @@ def opened(folder: Path, rows: Rows, saved: bool = True) -> Iterator[tuple[Desk,
         store.close()
 
 
-def of_long_log(events: int, rows: Rows, labels: np.ndarray) -> dict[str, Any]:
+def of_long_log(events: int, rows: FeatureTable, labels: np.ndarray) -> dict[str, Any]:
     """Return the costs of a log that was written at once."""
     with tempfile.TemporaryDirectory() as name, threadpool_limits(1):
         folder = Path(name)
@@ -141,7 +141,7 @@ def of_long_log(events: int, rows: Rows, labels: np.ndarray) -> dict[str, Any]:
             }
 
 
-def measure(counts: list[int], rows: Rows, labels: np.ndarray) -> dict[str, Any]:
+def measure(counts: list[int], rows: FeatureTable, labels: np.ndarray) -> dict[str, Any]:
     """Return all figures of a log that grows by answers."""
     found: dict[str, Any] = {"pool": [N, D, K], "people": PEOPLE, "wrong": WRONG}
     found["others' load at the start"] = round(os.getloadavg()[0], 1)
@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for growth.json")
     given = parser.parse_args()
     features, labels = data(N, D, K)
-    rows = Rows([str(i) for i in range(N)], features)
+    rows = FeatureTable([str(i) for i in range(N)], features)
     found = measure(given.answers, rows, labels) if given.answers else {}
     for events in given.written:
         found[f"{events} events written at once"] = of_long_log(events, rows, labels)

@@ -33,7 +33,7 @@ from everylabel.labelling.state.types import Place
 from everylabel.scale.cluster import connect
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.pool import ShardPool
-from everylabel.scale.project import ShardRows
+from everylabel.scale.project import ShardTable
 from everylabel.selection.pool import Where
 
 D, K, SHARDS, ROWS = 384, 20, 4, 50_000
@@ -134,7 +134,7 @@ def on_page(
     features: ShardedFeatures, known: dict[int, int], strategy: str, labels: int, rng: np.random.Generator
 ) -> dict[str, float]:
     """Return the cost of a label on the page: the leased item is labelled, the next is leased."""
-    rows = ShardRows(features)
+    rows = ShardTable(features)
     places = {item: Place(Where.LABELLED, label) for item, label in known.items()}
     learner = Learner(rows, rows.ids, TrainingSet(tuple(range(K)), places, {}, len(rows.ids)))
     out = learner.pick(strategy, 1, rng)

@@ -36,7 +36,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.results import write
 from benchmarks.timing import report
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.training import Rows, TrainingSet
+from everylabel.labelling.model.training import FeatureTable, TrainingSet
 from everylabel.labelling.state.types import Place
 from everylabel.log.events import Event, Label, Project
 from everylabel.log.store import Store
@@ -59,7 +59,7 @@ def in_process(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return seconds of learning a label and picking the next, in this process."""
     rng, seconds = np.random.default_rng(0), []
     n, classes = len(features), tuple(range(K))
-    rows = Rows([str(i) for i in range(n)], features)
+    rows = FeatureTable([str(i) for i in range(n)], features)
     with threadpool_limits(1):  # as the server has it
         learner = Learner(rows, rows.ids, TrainingSet(classes, {}, {}, n))
         (item,) = learner.pick("herding", 1, rng)

@@ -247,7 +247,7 @@ CORE = [
     Mutant("labelling/sources/consensus.py", "0.5 / max(float(np.mean(list(", "1.0 * max(float(np.mean(list(", "labelling/test_consensus.py"),
     Mutant("labelling/sources/review.py", "np.floor(n * (1.0 - share.high))", "np.floor(n * (1.0 - share.low))", "labelling/test_sources.py"),
     Mutant("core/training.py", "(labels[:, -k:] if k == 1 else labels)", "(labels[:, :k] if k == 1 else labels)", "core/test_training.py"),
-    Mutant("labelling/state/state.py", "or entry.item in self.missing)", ")", "labelling/test_state.py"),
+    Mutant("labelling/state/state.py", "return votes and not old and entry.item not in self.missing", "return votes and not old", "labelling/test_state.py"),
     Mutant("labelling/state/state.py", "said.pop(entry.person, None)", "pass", "labelling/test_not.py"),
     Mutant("labelling/model/training.py", "init=mean, tol=tol)", "init=init, tol=tol)", "labelling/test_learner.py"),
     Mutant("labelling/state/reducer.py", "labels = state.test_labels if item in state.test else state.labels", "labels = state.labels", "labelling/test_state.py"),

@@ -17,7 +17,7 @@ from benchmarks.labels.curve import STOPS, Point, guesses, measured
 from benchmarks.labels.sets import Data
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.retrainer import EARLY, EARLY_UP_TO, EVERY, retrain
-from everylabel.labelling.model.training import ClassNames, Encoder, Prepared, Rows, prepare
+from everylabel.labelling.model.training import ClassNames, Encoder, FeatureTable, Prepared, prepare
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
 from everylabel.models.names import phrase
@@ -36,7 +36,7 @@ def served(
     with tempfile.TemporaryDirectory() as place:
         store = Store(Path(place) / "labels.sqlite", "bench")
         state, _ = bring_up_to_date(store, ids, classes=data.classes, settings=settings, names=taught)
-        desk = Desk(Rows(ids, data.x), store, state, taught)
+        desk = Desk(FeatureTable(ids, data.x), store, state, taught)
         with closing(store), closing(desk):
             yield from _labelled(Service(desk, lambda item: {"id": item}), data, prepared, stops)
 

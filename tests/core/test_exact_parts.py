@@ -191,7 +191,7 @@ def test_a_step_too_long_ends_where_the_slope_is_level(seed: int, k: int, far: f
     objective, start, gradient = _problem(seed, k)
     direction = -far * gradient
     change = objective.features @ direction
-    step = newton.along(objective, start, gradient, direction, change, 1.0)
+    step = newton.line_search(objective, start, gradient, direction, change, 1.0)
     slope = np.sum(objective.gradient(step.end.mean, step.end.probs) * direction)
     assert slope <= newton.STEEP * np.sum(gradient * -direction)
     assert step.whole or slope >= newton.STEEP * np.sum(gradient * direction)

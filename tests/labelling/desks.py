@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.training import ClassNames, Rows, prepare
+from everylabel.labelling.model.training import ClassNames, FeatureTable, prepare
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
@@ -35,7 +35,7 @@ def service(
     store = Store(path, "test")
     if not store.read():
         bring_up_to_date(store, ids, classes=classes, settings=settings, names=names)
-    desk = Desk(Rows(ids, features, ready=True), store, names=names)
+    desk = Desk(FeatureTable(ids, features, ready=True), store, names=names)
     try:
         yield Service(desk, lambda item: {"id": item})
     finally:

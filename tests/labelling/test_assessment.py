@@ -8,7 +8,7 @@ import pytest
 from everylabel.core.arrays import softmax
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.training import Rows, TrainingSet, train
+from everylabel.labelling.model.training import FeatureTable, TrainingSet, train
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import AssessmentLabels, assess
 from everylabel.labelling.state.types import Place
@@ -20,7 +20,7 @@ def trained(labels: dict[int, int]) -> tuple[TrainingSet, Learner]:
     """Return a training set of these labels, and the model trained on it."""
     places = {item: Place(Where.LABELLED, number) for item, number in labels.items()}
     training = TrainingSet(tuple(range(10)), places, {}, N)
-    return training, Learner(Rows(IDS, FEATURES, ready=True), IDS, training)
+    return training, Learner(FeatureTable(IDS, FEATURES, ready=True), IDS, training)
 
 
 def test_verdicts_are_those_of_models_that_did_not_know_the_label(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_verdicts_are_those_of_models_that_did_not_know_the_label(tmp_path: Path
         label(made, 60)
         checks, labels = check_weights(made.state.standing_checks()), dict(made.state.labels)
         training, learner = trained(labels)  # type: ignore[arg-type]
-        evidence = AssessmentLabels(checks, made.state.foretold(), made.state.first_answers())
+        evidence = AssessmentLabels(checks, made.state.guesses_before(), made.state.first_answers())
         found = assess(training, learner.trained, learner, evidence)
     assert (found.body.labels, found.body.checks) == (60, len(checks))
     right = 0

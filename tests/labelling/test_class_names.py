@@ -13,7 +13,7 @@ from everylabel.labelling import desk as desk_module
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.training import ClassNames, Encoder, Rows, phrases_of, prepare
+from everylabel.labelling.model.training import ClassNames, Encoder, FeatureTable, phrases_of, prepare
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
@@ -44,7 +44,7 @@ def named(path: Path, classes: Sequence[str] = WORDS, **settings: Any) -> Iterat
     store = Store(path, "test")
     names = ClassNames(ENCODER, path.with_suffix(".npz"))
     bring_up_to_date(store, IDS, classes=classes, settings=settings, names=names)
-    desk = Desk(Rows(IDS, PREPARED.features, ready=True, given=PREPARED.scaling), store, names=names)
+    desk = Desk(FeatureTable(IDS, PREPARED.features, ready=True, given=PREPARED.scaling), store, names=names)
     made = Service(desk, lambda item: {"id": item})
     try:
         yield made
@@ -226,7 +226,7 @@ def test_names_of_another_encoder_take_the_place_of_the_old_ones(tmp_path: Path)
         give(made, 3)
     store, cache = Store(tmp_path / "log", "test"), tmp_path / "log.npz"
     narrow = prepare(TEXTS[:, :5])  # texts are embedded by TF-IDF now, which knows no words
-    desk = Desk(Rows(IDS, narrow.features, ready=True, given=narrow.scaling), store)
+    desk = Desk(FeatureTable(IDS, narrow.features, ready=True, given=narrow.scaling), store)
     assert (desk.learner.taught_names, desk.learner.names, len(desk.state.labels)) == ({}, None, 3)
     desk.close()
     wide = ClassNames(
@@ -234,7 +234,7 @@ def test_names_of_another_encoder_take_the_place_of_the_old_ones(tmp_path: Path)
     )
     bring_up_to_date(store, IDS, names=wide)
     both = prepare(np.c_[TEXTS, TEXTS])
-    desk = Desk(Rows(IDS, both.features, ready=True, given=both.scaling), store, names=wide)
+    desk = Desk(FeatureTable(IDS, both.features, ready=True, given=both.scaling), store, names=wide)
     assert {vectors.shape for vectors in desk.learner.taught_names.values()} == {(1, 32)}
     desk.close()
     store.close()
@@ -275,12 +275,12 @@ def test_description_by_people_outlives_the_file(tmp_path: Path) -> None:
     store = Store(tmp_path / "log", "test")
     given = {"classes": WORDS, "descriptions": {"river": "water"}}
     bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]
-    desk = Desk(Rows(IDS, PREPARED.features, ready=True), store)
+    desk = Desk(FeatureTable(IDS, PREPARED.features, ready=True), store)
     Service(desk, lambda item: {"id": item}).classes.change("me", 0, description="sowing").result()
     desk.close()
     bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]
     bring_up_to_date(store, IDS, classes=WORDS, descriptions={"engine": "harvest"})
-    desk = Desk(Rows(IDS, PREPARED.features, ready=True), store)
+    desk = Desk(FeatureTable(IDS, PREPARED.features, ready=True), store)
     assert desk.state.book.descriptions == {0: "sowing", 1: "harvest"}
     desk.close()
     store.close()

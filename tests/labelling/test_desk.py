@@ -13,7 +13,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling import desk as module
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.training import Rows
+from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.state.state import digest
 from everylabel.labelling.state.types import Refused
 from everylabel.log import events
@@ -53,7 +53,7 @@ class Memory:
 
 @contextmanager
 def desk(log: Memory, n: int = 60) -> Iterator[Desk]:
-    made = Desk(Rows(IDS[:n], FEATURES[:n], ready=True), log)
+    made = Desk(FeatureTable(IDS[:n], FEATURES[:n], ready=True), log)
     try:
         yield made
     finally:
@@ -104,7 +104,7 @@ def test_a_log_that_was_not_begun_is_refused() -> None:
     log = Memory()
     log.writes = []
     with pytest.raises(EverylabelError, match="log holds no event; expected one"):
-        Desk(Rows(IDS, FEATURES, ready=True), log)
+        Desk(FeatureTable(IDS, FEATURES, ready=True), log)
 
 
 def test_requests_that_wait_are_learned_and_written_together() -> None:
@@ -358,7 +358,7 @@ def test_nothing_is_built_on_half_applied_events(monkeypatch: pytest.MonkeyPatch
 
 def test_leased_items_are_where_a_start_would_put_them() -> None:
     """Second opinions are leased after a round's labels; nobody looks before the next ones come."""
-    log, rows = Memory(annotators_per_item=2), Rows(IDS[:60], FEATURES[:60], ready=True)
+    log, rows = Memory(annotators_per_item=2), FeatureTable(IDS[:60], FEATURES[:60], ready=True)
     with closing(Desk(rows, log)) as desk:
         for i in range(12):
             desk.submit(saying(desk, ("A", events.Label(IDS[i], int(Y[i])))), alone=True).result()

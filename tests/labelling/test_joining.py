@@ -12,7 +12,7 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import join
 from everylabel.labelling.model import learner, training
 from everylabel.labelling.model.retrainer import Retrainer, retrain
-from everylabel.labelling.model.training import Rows, on_scale, prepare
+from everylabel.labelling.model.training import FeatureTable, on_scale, prepare
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.types import Refused
 from everylabel.log.events import Event, Extended
@@ -34,7 +34,7 @@ def growing(path: Path, here: int = FIRST, **settings: object) -> Iterator[Servi
     store = Store(path, "test")
     try:
         bring_up_to_date(store, COMING[:here], classes=CLASSES, settings=settings, features=RAW[:here])
-        desk = Desk(Rows(COMING[:here], RAW[:here]), store)
+        desk = Desk(FeatureTable(COMING[:here], RAW[:here]), store)
         try:
             yield Service(desk, lambda item: {"id": item})
         finally:
@@ -86,7 +86,7 @@ def test_a_grown_pool_is_the_whole_pool(tmp_path: Path) -> None:
         pool, whole = made.desk.learner.pool, prepare(RAW)
         np.testing.assert_array_equal(pool.features, whole.features)
         training = made.desk.read(made.desk.training_set).result()
-        twin = learner.Learner(Rows(COMING, whole.features, ready=True), COMING, training)
+        twin = learner.Learner(FeatureTable(COMING, whole.features, ready=True), COMING, training)
         np.testing.assert_allclose(pool.logits(), twin.pool.logits(), atol=1e-3)
         np.testing.assert_array_equal(made.desk.learner.sample, twin.sample)
 
@@ -167,7 +167,7 @@ def test_items_that_are_gone_are_left_out(tmp_path: Path) -> None:
         labelled = {made.desk.ids[i] for i in made.desk.state.labels}
     kept = [i for i in range(100) if i % 10]
     store = Store(tmp_path / "log", "test")
-    desk = Desk(Rows([COMING[i] for i in kept], RAW[kept]), store)
+    desk = Desk(FeatureTable([COMING[i] for i in kept], RAW[kept]), store)
     try:
         assert desk.ids == [COMING[i] for i in kept]
         assert {desk.ids[i] for i in desk.state.labels} == labelled & set(desk.ids)

@@ -10,7 +10,7 @@ from everylabel.core import fit_map
 from everylabel.core.arrays import softmax
 from everylabel.labelling.model import learner as module
 from everylabel.labelling.model.learner import DEFERRED_FROM, Learner
-from everylabel.labelling.model.training import Rows, TrainingSet, train
+from everylabel.labelling.model.training import FeatureTable, TrainingSet, train
 from everylabel.labelling.state.types import FREE, Place
 from everylabel.selection.pool import Where
 from tests.labelling.desks import FEATURES, IDS, N, Y
@@ -39,7 +39,9 @@ def known(
 
 
 def learner(training: TrainingSet, features: np.ndarray = FEATURES, **how: Any) -> Learner:
-    return Learner(Rows(IDS[: len(features)], features, ready=True), IDS[: len(features)], training, **how)
+    return Learner(
+        FeatureTable(IDS[: len(features)], features, ready=True), IDS[: len(features)], training, **how
+    )
 
 
 @pytest.fixture(params=["exact", "stepwise"])

@@ -13,7 +13,7 @@ from everylabel.labelling import auto_label
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner, retrainer
 from everylabel.labelling.model.retrainer import Retrainer, retrain, save_mean, saved_mean
-from everylabel.labelling.model.training import Rows, train
+from everylabel.labelling.model.training import FeatureTable, train
 from everylabel.labelling.service import Service, label_many
 from everylabel.labelling.state.state import digest
 from everylabel.log.store import Store
@@ -104,7 +104,7 @@ def cached(folder: Path) -> Iterator[Service]:
     folder.mkdir(exist_ok=True)
     mean_path, store = folder / MEAN, Store(folder / "log", "test")
     state, _ = bring_up_to_date(store, IDS, classes=CLASSES, features=FEATURES)
-    desk = Desk(Rows(IDS, FEATURES, ready=True), store, state, mean=saved_mean(mean_path))
+    desk = Desk(FeatureTable(IDS, FEATURES, ready=True), store, state, mean=saved_mean(mean_path))
     try:
         yield Service(desk, lambda item: {"id": item})
         save_mean(mean_path, desk)

@@ -15,7 +15,7 @@ from everylabel.labelling.joining import join
 from everylabel.labelling.model import learner, retrainer
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import Retrainer, retrain, save_mean, saved_mean
-from everylabel.labelling.model.training import Rows
+from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
@@ -188,7 +188,7 @@ def test_new_features_are_assessed_without_a_label(tmp_path: Path, monkeypatch: 
         label(made, 12)
         running = Retrainer(desk)
         until(lambda: desk.assessment is not None)
-        rows = Rows(IDS, desk.rows.features[:, :32])
+        rows = FeatureTable(IDS, desk.rows.features[:, :32])
         tuned = Learner(rows, desk.ids, desk.read(desk.training_set).result())
 
         def take() -> Callable[[], bool]:

@@ -11,7 +11,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import join
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.training import Rows
+from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import GIVEN, REVIEW
@@ -37,7 +37,7 @@ def reviewing(path: Path, check_every: int = 0) -> Iterator[Service]:
         review=True,
         label_column="kind",
     )
-    desk = Desk(Rows(IDS, FEATURES, ready=True), store)
+    desk = Desk(FeatureTable(IDS, FEATURES, ready=True), store)
     try:
         yield Service(desk, lambda item: {"id": item})
     finally:
@@ -91,7 +91,7 @@ def test_later_starts_continue_reviewing_and_new_rows_bring_given_labels(tmp_pat
     store = Store(tmp_path / "log.sqlite", "test")
     state, imported = bring_up_to_date(store, IDS, classes=CLASSES, source=SOURCE)  # without `review`
     assert (imported, len(state.labels), state.settings["strategy"]) == (0, 2, REVIEW)
-    desk = Desk(Rows(IDS, FEATURES, ready=True), store)
+    desk = Desk(FeatureTable(IDS, FEATURES, ready=True), store)
     try:
         assert join(desk, ["new"], FEATURES[:1], {"new": CLASSES[0]}).result() == 1
         assert "new" in desk.state.suggestions[GIVEN]

@@ -13,7 +13,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.data.source_diff import Known
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.training import Rows
+from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import State, digest, new_state
 from everylabel.log.store import Store, StoreError
@@ -48,7 +48,7 @@ def test_labels_are_imported_once_and_trained_on(tmp_path: Path) -> None:
     again, same = begun(path, classes=["9"], labels=LABELS)
     assert (again, same.seq) == (0, state.seq)
     with closing(Store(path, "test")) as store:
-        desk = Desk(Rows(IDS, FEATURES, ready=True), store)
+        desk = Desk(FeatureTable(IDS, FEATURES, ready=True), store)
         labelled = np.array(sorted(state.labels))
         guesses = desk.read(lambda: desk.learner.pool.probs(labelled).argmax(axis=1)).result()
         desk.close()

@@ -12,7 +12,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.training import Rows
+from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.service import Service
 from everylabel.projects.log import bring_up_to_date, check_labelled, project_log
 from everylabel.projects.predictions import read_labels
@@ -137,7 +137,7 @@ def test_people_continue_where_they_were(folder: Path) -> None:
         _, imported = bring_up_to_date(store, project.ids, classes=project.classes, project=project.id)
         assert imported == 0
         assert len(store.read()) == 24
-        with closing(Desk(Rows(project.ids, project.features), store)) as desk:
+        with closing(Desk(FeatureTable(project.ids, project.features), store)) as desk:
             service = Service(desk, lambda item: {"id": item})
             assert service.next("me").result()["next"]["item"] == {"id": "t5"}
             assert service.next("Bob").result()["next"]["item"] == {"id": "t4"}

@@ -16,7 +16,7 @@ from everylabel.projects.project import Project, open_project
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.manifest import open_or_create
 from everylabel.scale.pool import ShardPool
-from everylabel.scale.project import ShardRows, on_ray
+from everylabel.scale.project import ShardTable, on_ray
 from everylabel.selection.pool.sparse import Complement, Sparse
 from everylabel.web.server import opened_project
 from tests.selection.problems import problem
@@ -77,7 +77,7 @@ def labelled(folder: str, n: int) -> list[Any]:
     """Open shards as the page does, label some items, train, and close."""
     project: Project = open_project(folder, classes=CLASSES, reader=on_ray("local"))
     features: Any = project.features
-    options = LabelOptions(test="3", check_every=4, rows=lambda _: ShardRows(features))
+    options = LabelOptions(test="3", check_every=4, rows=lambda _: ShardTable(features))
     with opened_project(project, options, print, None) as (service, shown, _):
         reply = service.next("me").result()
         for turn in range(20):

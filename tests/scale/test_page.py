@@ -14,14 +14,14 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner
 from everylabel.labelling.model import training as scales
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.training import Rows, TrainingSet
+from everylabel.labelling.model.training import FeatureTable, TrainingSet
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.types import Place
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
 from everylabel.scale import pool as shard_pool
 from everylabel.scale.features import ShardedFeatures
-from everylabel.scale.project import ShardRows
+from everylabel.scale.project import ShardTable
 from everylabel.selection.pool import Where
 from tests.labelling.desks import X, Y
 from tests.scale.test_pool import written
@@ -42,7 +42,7 @@ def sharded(ray: Any, tmp_path: Path) -> Iterator[ShardedFeatures]:
 
 
 @contextmanager
-def service(path: Path, given: Rows) -> Iterator[Service]:
+def service(path: Path, given: FeatureTable) -> Iterator[Service]:
     store = Store(path, "test")
     if not store.read():
         bring_up_to_date(store, given.ids, classes=CLASSES, settings={"check_every": 7})
@@ -76,7 +76,7 @@ def test_page_on_ray_learns_as_on_one_machine(
     monkeypatch.setattr(shard_pool, "SIZE", 200)
     monkeypatch.setattr(shard_pool, "FIXED", 50)
     handed, reply = list[str](), None
-    with service(tmp_path / "shards.sqlite", ShardRows(sharded)) as made:
+    with service(tmp_path / "shards.sqlite", ShardTable(sharded)) as made:
         reply = made.next("me").result()
         for n in range(25):
             item = reply["next"]["item"]["id"]
@@ -97,13 +97,13 @@ def test_page_on_ray_learns_as_on_one_machine(
             with pytest.raises(EverylabelError, match="shards on Ray"):
                 refused()
         assert made.views.copies(3) == (None, {})
-    with service(tmp_path / "shards.sqlite", ShardRows(sharded)) as again:
+    with service(tmp_path / "shards.sqlite", ShardTable(sharded)) as again:
         assert again.views.fingerprint().result() == before
         with closing(Store(tmp_path / "shards.sqlite", "test", write=False)) as log:
             events = log.read()
-        with service(tmp_path / "here.sqlite", Rows(Numbered(N), np.asarray(sharded))) as local:
+        with service(tmp_path / "here.sqlite", FeatureTable(Numbered(N), np.asarray(sharded))) as local:
             local.desk.log.append(events[1:])  # the same log, on one machine
-        with service(tmp_path / "here.sqlite", Rows(Numbered(N), np.asarray(sharded))) as local:
+        with service(tmp_path / "here.sqlite", FeatureTable(Numbered(N), np.asarray(sharded))) as local:
             theirs, ours = local.desk.learner.pool, again.desk.learner.pool
             np.testing.assert_allclose(ours.posterior.mean, theirs.posterior.mean, rtol=1e-4, atol=1e-4)
             np.testing.assert_allclose(ours.logits(), theirs.logits(), rtol=1e-3, atol=1e-3)
@@ -117,7 +117,7 @@ def test_driver_sample_is_exchanged_but_for_its_fixed_part(
     monkeypatch.setattr(shard_pool, "SIZE", 100)
     monkeypatch.setattr(shard_pool, "FIXED", 20)
     monkeypatch.setattr(shard_pool, "EXCHANGED", 10 * 64 * 2)
-    given = ShardRows(sharded)
+    given = ShardTable(sharded)
     monkeypatch.setattr(scales, "COPIED_UP_TO", 0)
     places = {i: Place(Where.LABELLED, i) for i in (1, 2, 3, 4)}
     made = learner.Learner(given, given.ids, TrainingSet(tuple(range(10)), places, {}, N))

@@ -18,7 +18,7 @@ from everylabel.data.items import Sent
 from everylabel.data.source_diff import Known
 from everylabel.formats.tables import item_columns
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.training import Rows
+from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.types import Refused
 from everylabel.log.store import StoreError
@@ -89,7 +89,7 @@ def served(path: Path, accept: bool = False, test: str | None = None, **options:
         opening = open_log(project, LabelOptions(check_every=0, accept_changes=accept, test=test), print)
         store, project, state = stack.enter_context(opening)
         project.keep()
-        desk = Desk(Rows(project.ids_here, project.features), store, state)
+        desk = Desk(FeatureTable(project.ids_here, project.features), store, state)
         stack.callback(desk.close)
         shown = Shown(project.without_features(), allowed=allowed_images(project))
         service = Service(desk, shown.item)

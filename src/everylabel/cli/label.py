@@ -221,10 +221,10 @@ def _rows_of(project: "Project") -> dict[str, Any]:
     if not isinstance(project.ids, Numbered):
         return {}
     from everylabel.scale.features import ShardedFeatures
-    from everylabel.scale.project import ShardRows
+    from everylabel.scale.project import ShardTable
 
     features: Any = project.features
-    return {"rows": lambda _: ShardRows(features)} if isinstance(features, ShardedFeatures) else {}
+    return {"rows": lambda _: ShardTable(features)} if isinstance(features, ShardedFeatures) else {}
 
 
 def _ready(address: str, host: str) -> None:

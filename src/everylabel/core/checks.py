@@ -25,7 +25,7 @@ def check_choice(value: str, name: str, choices: Sequence[str]) -> str:
     return value
 
 
-def came(value: Any) -> str:
+def described(value: Any) -> str:
     """Describe a value for an error message: an array by its shape, others by their first 80 characters."""
     shape = tuple(getattr(value, "shape", ()))
     return f"an array of shape {shape}" if shape else f"{value!r:.80}"
@@ -37,7 +37,7 @@ def check_positive(value: Any, name: str, *, zero: bool = False) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise EverylabelError(f"{name} is {came(value)}; expected one number {bound}") from error
+        raise EverylabelError(f"{name} is {described(value)}; expected one number {bound}") from error
     if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise EverylabelError(f"{name} is {value!r}; expected a finite number {bound}")
     return number
@@ -66,7 +66,7 @@ def check_positions(values: Any, n: int, name: str) -> np.ndarray:
             f"{name} is a mask of shape {array.shape}; expected positions in the pool: np.flatnonzero({name})"
         )
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise EverylabelError(f"{name} is {came(values)}; expected positions in the pool, whole numbers")
+        raise EverylabelError(f"{name} is {described(values)}; expected positions in the pool, whole numbers")
     if array.size and (array.min() < 0 or array.max() >= n):
         raise EverylabelError(
             f"{name} runs from {array.min()} to {array.max()}; expected positions 0 to {n - 1}"

@@ -71,7 +71,7 @@ def _without(
     n, d = features.shape
     if inner is None:
         precision = prior_precision * eye(d, features) + (features.T * curvature) @ features
-        own = _seen_through(precision, features)  # s
+        own = _quadratic_form(precision, features)  # s
         return own / xp.clip(1.0 - curvature * own, CLOSEST, None)
     root = xp.sqrt(curvature)
     system = prior_precision * eye(n, features) + root[:, None] * inner * root[None, :]
@@ -79,7 +79,7 @@ def _without(
     return (1.0 - left) / xp.clip(curvature * left, 1e-300, None)
 
 
-def _seen_through(matrix: Float[Array, "m m"], rows: Float[Array, "n m"]) -> Float[Array, " n"]:
+def _quadratic_form(matrix: Float[Array, "m m"], rows: Float[Array, "n m"]) -> Float[Array, " n"]:
     """Return r' inv(matrix) r of each row r."""
     xp: Any = array_namespace(rows)
     parts = [rows[at : at + AT_ONCE, :] for at in range(0, rows.shape[0], AT_ONCE)]
@@ -115,7 +115,7 @@ def _for_many_classes(
         seen, ask = xp.take(rows, most, axis=0), xp.take(rows, asked, axis=0)
         half = (root * seen * base) @ ask.T
         system = eye(most.shape[0], features) + (root * seen * base) @ (root * seen).T
-        own = xp.sum(ask * base * ask, axis=1) - _seen_through(system, half.T)  # s
+        own = xp.sum(ask * base * ask, axis=1) - _quadratic_form(system, half.T)  # s
         without = own / xp.clip(1.0 - xp.take(known, asked) * own, CLOSEST, None)
         moved[asked, c] = xp.take(residual[:, c], asked) * without
     return moved

@@ -288,10 +288,10 @@ def newton_step(
         search = descent + (energy / previous) * search
     if isinstance(step, float):
         return Step(start, decrement, True)
-    return along(objective, start, gradient, float64(step), change, decrement)
+    return line_search(objective, start, gradient, float64(step), change, decrement)
 
 
-def along(
+def line_search(
     objective: Objective,
     start: Point,
     gradient: Float[Array, "d k"],
@@ -337,13 +337,13 @@ def descend(objective: Objective, start: Point, gradient: Float[Array, "d k"], t
     single = objective._replace(
         features=xp.astype(objective.features, xp.float32), weights=xp.astype(objective.weights, xp.float32)
     )
-    mean = _followed(single, single.at(start.mean, xp.astype(start.logits, xp.float32)), gradient, target)
+    mean = _lbfgs(single, single.at(start.mean, xp.astype(start.logits, xp.float32)), gradient, target)
     end = objective.at(mean, objective.features @ mean)
     left = objective.gradient(end.mean, end.net_probs)
     return end if inner(left, left) < slope else start
 
 
-def _followed(single: Objective, point: Point, gradient: Array, target: float) -> Float[Array, "d k"]:
+def _lbfgs(single: Objective, point: Point, gradient: Array, target: float) -> Float[Array, "d k"]:
     """Return the mean after quasi-Newton steps, at most MAX_STEPS."""
     xp: Any = array_namespace(gradient)
     features, pairs = single.features, list[Pair]()
@@ -360,7 +360,7 @@ def _followed(single: Objective, point: Point, gradient: Array, target: float) -
         downhill = -inner(gradient, step)
         if not downhill > 0.0:  # only rounding remains
             break
-        end = along(single, point, gradient, float64(step), change, downhill).end
+        end = line_search(single, point, gradient, float64(step), change, downhill).end
         moved = single.gradient(end.mean, end.net_probs)
         s, y = _flat(end.mean - point.mean), _flat(moved - gradient)
         point, gradient, curved = end, moved, float(s @ y)

@@ -20,7 +20,6 @@ from jaxtyping import Float
 from everylabel.core.arrays import Array, array_namespace, as_array, from_numpy, to_numpy, zeros
 from everylabel.core.candidates import check_candidates
 from everylabel.core.checks import (
-    came,
     check_answers,
     check_choice,
     check_count,
@@ -30,6 +29,7 @@ from everylabel.core.checks import (
     check_positive,
     check_shares,
     check_weights,
+    described,
     warn_of_outliers,
     with_bias,
 )
@@ -298,7 +298,7 @@ def _joined(
     xp: Any = array_namespace(features)
     if not isinstance(partial, (tuple, list)) or len(partial) != 2:
         raise EverylabelError(
-            f"partial is {came(partial)}; expected a pair: features (m, d), and (m, k) of true and false"
+            f"partial is {described(partial)}; expected a pair: features (m, d), and (m, k) of true and false"
         )
     (n, k), more = targets.shape, check_matrix(partial[0], "partial[0]", like=features, like_name="features")
     if k == 1:

@@ -102,7 +102,7 @@ class Predictions:
         places = [state.position[task] for task in known]
         probs = dict(zip(known, learner.probabilities_of(places)[:, order] if places else (), strict=True))
         knows = bool(state.labels) or learner.names is not None or learner.uses_suggestions
-        limits = learner.limits(state.book.order) if state.multi_label else None
+        limits = learner.thresholds_of(state.book.order) if state.multi_label else None
         made: list[Json] = []
         for task in tasks:
             result, score, given = [], 1.0, {}

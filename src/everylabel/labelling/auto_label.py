@@ -24,7 +24,7 @@ import numpy as np
 from everylabel.labelling import progress
 from everylabel.labelling.desk import Finish
 from everylabel.labelling.quality.accuracy import calibrated
-from everylabel.labelling.quality.certificate import certify, is_wrong, levels, standing
+from everylabel.labelling.quality.certificate import certificate_of, certify, is_wrong, levels
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import ClassSet, Refused, Value, classes_of
 from everylabel.labelling.views import Reply, Views
@@ -88,7 +88,7 @@ def start(
         found = [
             each
             for each in compared
-            if state.place(each.item).where is Where.FREE and state.now(each.label) is not None
+            if state.place(each.item).where is Where.FREE and state.current(each.label) is not None
         ]
         if _needed(found, rate, confidence) is None:
             raise Refused(
@@ -113,7 +113,7 @@ def finish(views: Views, person: str) -> Future[Reply]:
     """Let the model label the free items of the largest certified set."""
 
     def command() -> Finish:
-        state, now = views.state, standing(views.state)
+        state, now = views.state, certificate_of(views.state)
         if now is None or now.certified is None or state.promise is None:
             raise Refused(409, "no_promise", _why_not(state))
         chosen = {i: each for i, each in state.proposals.items() if each[2] >= now.certified}
@@ -123,7 +123,7 @@ def finish(views: Views, person: str) -> Future[Reply]:
         figures = promised.rate, promised.confidence, True, len(chosen), len(seen), wrong
         views.desk.emit(person, Promise(*figures, promised.class_))
         for item, (said, sure, _) in chosen.items():
-            if state.place(item).where is Where.FREE and state.now(said) is not None:
+            if state.place(item).where is Where.FREE and state.current(said) is not None:
                 views.desk.emit(person, _auto_label(state.ids[item], said, sure))
         views.desk.request_item(person)
         return lambda: views.reply(person, None)

@@ -22,7 +22,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.learner import Learner, Mean
-from everylabel.labelling.model.training import ClassNames, Rows, TrainingSet
+from everylabel.labelling.model.training import ClassNames, FeatureTable, TrainingSet
 from everylabel.labelling.next_item import NextItem, is_open_to, priority_item, skipped_item
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment
@@ -79,7 +79,7 @@ class Desk:
 
     Parameters
     ----------
-    rows : Rows
+    rows : FeatureTable
         The features of the items, by id.
     log : Store
         The event log.
@@ -95,7 +95,7 @@ class Desk:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: FeatureTable,
         log: Any,
         state: State | None = None,
         names: ClassNames | None = None,
@@ -240,7 +240,7 @@ class Desk:
 
     def switch_features(
         self,
-        rows: Rows,
+        rows: FeatureTable,
         names: ClassNames,
         learner: Learner,
         generation: Generation | None,

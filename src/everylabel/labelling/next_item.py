@@ -50,7 +50,7 @@ def skipped_item(state: State, person: str) -> int | None:
         item
         for item in state.skipped
         if item not in state.holder
-        and len(state.answers.get(item, [])) < state.wanted
+        and len(state.answers.get(item, [])) < state.answers_needed
         and state.answer_of(item, person) is None
         and (item not in state.test or _labels_test_set(state, person))
     ]

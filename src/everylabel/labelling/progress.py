@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.labelling.quality.accuracy import FEWEST
-from everylabel.labelling.quality.certificate import standing
+from everylabel.labelling.quality.certificate import certificate_of
 from everylabel.labelling.sources.reliability import accuracy as accuracy_of
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import (
@@ -173,7 +173,9 @@ def sources(state: State) -> list[dict[str, Any]]:
     found = []
     for name, said_of in state.suggestions.items():
         known = ((item, said_of.get(state.ids[item]), label) for item, label in state.labels.items())
-        both = [(item, state.book.now(one.class_), label) for item, one, label in known if one is not None]
+        both = [
+            (item, state.book.current(one.class_), label) for item, one, label in known if one is not None
+        ]
         right = [said == label for item, said, label in both if item in drawn]
         share = accuracy_of(right)._asdict() if right else dict.fromkeys(("estimate", "low", "high"))
         wrong = Counter((said, label) for _, said, label in both if said is not None and said != label)
@@ -269,7 +271,7 @@ def _promised(kept: Promise) -> dict[str, Any]:
 
 def finishing(state: State) -> dict[str, Any] | None:
     """Return the progress of the confirmations for auto-labelling; None if none are running."""
-    now = standing(state) if state.confirms else None
+    now = certificate_of(state) if state.confirms else None
     if now is None or state.promise is None:
         return None
     least = len(state.proposals) if now.certified is None else now.certified
@@ -392,7 +394,7 @@ def _class_of(state: State, body: Answered) -> dict[str, Any]:
         return {"class": body.present, "class_name": names, "absent": absent}
     if not isinstance(body, Label | Not):
         return {"class": None, "class_name": None}
-    now = state.book.now(body.class_)
+    now = state.book.current(body.class_)
     return {"class": now, "class_name": state.classes[body.class_ if now is None else now]}
 
 

@@ -232,7 +232,7 @@ class Service:
         if saved is not None and saved != last.seq:
             what = f"saved is {saved}, but the last answer of {person} is {last.seq}"
             raise Refused(409, "stale_undo", f"{what}; undo that one first")
-        together = self.state.given_with(last)
+        together = self.state.bulk_events(last)
         event = self.desk.emit(person, events.Undo(last.seq), key)
         if bulk_of(last) is not None:  # the person keeps their current item
             for seq in reversed(together[:-1]):

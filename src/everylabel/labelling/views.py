@@ -239,7 +239,7 @@ class Views:
                 "after": int(some[-1]) if begin + len(some) < len(left) and len(some) else None,
             }
             if learner.multi_label:
-                page["thresholds"] = learner.limits(book.order).round(6).tolist()
+                page["thresholds"] = learner.thresholds_of(book.order).round(6).tolist()
             return learner.logits(some)[:, [place[number] for number in book.order]], learner, page
 
         logits, learner, page = self.desk.read(look).result()
@@ -297,7 +297,7 @@ class Views:
         logits, k = learner.combined(np.arange(len(logits)), logits), max(present, default=-1) + 1
         probs = np.zeros((len(logits), k))  # by class number; 0 for removed classes
         probs[:, present] = learner.link(logits)[:, : len(present)]
-        limits = learner.limits(range(k)) if learner.multi_label else None
+        limits = learner.thresholds_of(range(k)) if learner.multi_label else None
         return look._replace(probabilities=probs, multi_label=learner.multi_label, thresholds=limits)
 
     def copies(self, item: int) -> tuple[int | None, dict[int, bool]]:
@@ -388,7 +388,7 @@ class Views:
         said: list[Answer] = []
         item = self.state.position.get(event.body.item)  # None: its row was removed
         if item is not None and event.body.votes:
-            said = self.state.meanwhile(item, event.seq)
+            said = self.state.answers_since_lease(item, event.seq)
         return {**self.reply(event.person, event.seq), "meanwhile": progress.listed_answers(said)}
 
     def figures(self, person: str, predicted: list[int] | None = None) -> Reply:

@@ -21,7 +21,7 @@ from everylabel.data.readers.memory import frame_of, read_memory
 from everylabel.data.readers.table import NO_IDS
 from everylabel.formats.records import label_records, named
 from everylabel.formats.tables import Records, item_columns
-from everylabel.labelling.model.training import Rows, prepare
+from everylabel.labelling.model.training import FeatureTable, prepare
 from everylabel.labelling.progress import accuracy
 from everylabel.labelling.quality.accuracy import Interval
 from everylabel.labelling.state.state import LabelSet
@@ -67,7 +67,7 @@ class SessionState(NamedTuple):
                 values[row] = named(label, self.label_set.classes)
         return values
 
-    def model(self, rows: Rows) -> LaplaceClassifier:
+    def model(self, rows: FeatureTable) -> LaplaceClassifier:
         """Return a classifier of unscaled features, trained on all labels and class names."""
         if len(self.label_set.classes) < 2 or (
             len(set(self.label_set.labels.values())) < 2 and not self.label_set.names
@@ -163,7 +163,7 @@ Encode = Callable[[Any], np.ndarray]  # from items to features
 Encoder = Callable[[], Encode | None]
 
 
-def features_of(items: Any, state: SessionState, rows: Rows, encoder: Encoder) -> np.ndarray:
+def features_of(items: Any, state: SessionState, rows: FeatureTable, encoder: Encoder) -> np.ndarray:
     """Return features (n, d) of items, one row per item; NaN for unreadable items.
 
     items : None for the session's own, in the order of the source
@@ -199,7 +199,7 @@ def features_of(items: Any, state: SessionState, rows: Rows, encoder: Encoder) -
     return whole
 
 
-def _own(state: SessionState, rows: Rows, encoder: Encoder) -> np.ndarray:
+def _own(state: SessionState, rows: FeatureTable, encoder: Encoder) -> np.ndarray:
     """Return features of the session's own items; items outside the pool are embedded."""
     project = state.project
     whole = np.full((state.n_rows, rows.features.shape[1]), np.nan)

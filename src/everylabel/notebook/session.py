@@ -22,7 +22,7 @@ from everylabel.core.errors import EverylabelError, need
 from everylabel.data.readers.memory import frame_of
 from everylabel.formats.records import predicted
 from everylabel.labelling.desk import Generation
-from everylabel.labelling.model.training import Rows
+from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.quality.accuracy import Interval
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.embed import Embedder
@@ -326,7 +326,7 @@ class Session:
             return state_of(self._background.opened) if self._last is None else self._last
 
     @property
-    def _rows(self) -> Rows:
+    def _rows(self) -> FeatureTable:
         """The features that the model sees; they change when the network is fine-tuned."""
         return self._background.opened.service.desk.rows
 

@@ -60,7 +60,7 @@ class Features(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Kept(NamedTuple):
+class StoredRows(NamedTuple):
     """Rows of features, and the row of each content digest."""
 
     rows: np.ndarray
@@ -170,13 +170,13 @@ def _embedded(
         return embed(content, model, **how)
 
 
-def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> Kept | None:
+def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> StoredRows | None:
     """Return the folder's features; None if new ones would not be comparable."""
     fitted = record["fitted_on"]
     alike = record["what"] == what if fitted else all(record["what"][key] == what[key] for key in MADE_BY)
     if not alike or (fitted and not (folder / EMBEDDER).exists()):
         return None
-    none = Kept(np.zeros((0, 0)), {}) if fitted else None  # reuse at least the fit
+    none = StoredRows(np.zeros((0, 0)), {}) if fitted else None  # reuse at least the fit
     rows = load_features(folder)
     try:
         digests = np.load(folder / DIGESTS, allow_pickle=False).astype(str).tolist()
@@ -188,11 +188,11 @@ def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> Ke
     if _content(what["kind"], digests) != record["content"] or len(rows) + len(broken) != len(digests):
         return none
     whole = (digest for i, digest in enumerate(digests) if i not in broken)
-    return Kept(rows, {digest: i for i, digest in enumerate(whole)})
+    return StoredRows(rows, {digest: i for i, digest in enumerate(whole)})
 
 
 def _joined(
-    items: Items, kept: Sequence[Kept], embed_new: Callable[[Any], np.ndarray], place: Path
+    items: Items, kept: Sequence[StoredRows], embed_new: Callable[[Any], np.ndarray], place: Path
 ) -> np.ndarray:
     """Return features of all items, in a file: existing rows are reused, the others embedded."""
     digests = item_digests(items, range(len(items)))
@@ -367,15 +367,17 @@ class Pieces:
             finally:
                 os.close(folder)
 
-    def read(self) -> Kept:
+    def read(self) -> StoredRows:
         """Return the features of this model and kind of items, without damaged files."""
         found = [self._old(), *(self._piece(path) for path in sorted(self.folder.glob("*.npz")))]
         pieces = [piece for piece in found if piece is not None]
         pieces = [piece for piece in pieces if piece[1].shape[1] == pieces[-1][1].shape[1]]
         if not pieces:
-            return Kept(np.zeros((0, 0), np.float32), {})
+            return StoredRows(np.zeros((0, 0), np.float32), {})
         digests = [name.decode() for names, _ in pieces for name in names.tolist()]
-        return Kept(np.concatenate([rows for _, rows in pieces]), {name: i for i, name in enumerate(digests)})
+        return StoredRows(
+            np.concatenate([rows for _, rows in pieces]), {name: i for i, name in enumerate(digests)}
+        )
 
     def _piece(self, path: Path) -> tuple[np.ndarray, np.ndarray] | None:
         try:

@@ -31,7 +31,7 @@ from everylabel.data.digests import image_digests, text_digests
 from everylabel.data.items import IdList, Numbered
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.model.learner import Learner, Mean
-from everylabel.labelling.model.training import ClassNames, Encoder, Rows, TrainingSet, phrases_of
+from everylabel.labelling.model.training import ClassNames, Encoder, FeatureTable, TrainingSet, phrases_of
 from everylabel.labelling.progress import NetworkState
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import NONE, Refused
@@ -121,19 +121,19 @@ class Generation:
         with self.lock:  # the encoder switches between frozen and tuned weights
             return np.asarray(self._tuned.embed(list(items)), np.float32)
 
-    def rows(self, ids: Sequence[str], content: Callable[[Sequence[str]], Sequence[Any]]) -> Rows:
+    def rows(self, ids: Sequence[str], content: Callable[[Sequence[str]], Sequence[Any]]) -> FeatureTable:
         """Return the features of all ids; items that joined since are embedded. content: ids -> items."""
         position = self.ids.position
         missing = [name for name in ids if name not in position]
         known = [position[name] for name in ids if name in position]
         if not missing:
             same = known == list(range(len(self.ids)))
-            return Rows(ids, self.features if same else np.asarray(self.features)[known])
+            return FeatureTable(ids, self.features if same else np.asarray(self.features)[known])
         features = np.empty((len(ids), self.features.shape[1]), np.float32)
         is_known = np.array([name in position for name in ids])
         features[is_known] = np.asarray(self.features)[known]
         features[~is_known] = self.embed(content(missing))
-        return Rows(ids, features)
+        return FeatureTable(ids, features)
 
     def class_names(self) -> ClassNames:
         """Return vectors of class names by this encoder; empty if the labels do not confirm the names."""
@@ -149,7 +149,7 @@ class Generation:
                 continue
             row = found.setdefault(state.position[item], {})
             for name, p in probs.items():
-                number = state.book.now(state.names[name]) if name in state.names else None
+                number = state.book.current(state.names[name]) if name in state.names else None
                 if number is not None:  # a merged class has the sum of the probabilities
                     row[number] = row.get(number, 0.0) + p
         return found
@@ -250,7 +250,7 @@ def weights_digest(place: Path) -> str:
 
 def opened_desk(
     project: Project,
-    rows: Rows,
+    rows: FeatureTable,
     store: Any,
     state: State,
     names: ClassNames,
@@ -285,7 +285,7 @@ class NetworkTrainer:
     desk: Desk
     recipe: Mapping[str, float] = MappingProxyType({})  # fields of `Recipe` that differ from the defaults
 
-    def __init__(self, project: Project, rows: Rows, names: ClassNames) -> None:
+    def __init__(self, project: Project, rows: FeatureTable, names: ClassNames) -> None:
         """Prepare the thread; rows, names : by the original encoder."""
         self.project, self.frozen = project, (rows, names)
         self.content: Callable[[Sequence[str]], Sequence[Any]] = lambda ids: []  # ids -> items
@@ -457,7 +457,7 @@ class NetworkTrainer:
 
     def _swap(
         self,
-        rows: Rows,
+        rows: FeatureTable,
         names: ClassNames,
         generation: Generation | None,
         body: events.Generation | None = None,

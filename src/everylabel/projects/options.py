@@ -17,7 +17,7 @@ import numpy as np
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, MissingExtra
 from everylabel.data.classes import SEPARATOR, ClassList, column_list
-from everylabel.labelling.model.training import Rows
+from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.state.types import AUTO, REVIEW
 from everylabel.labelling.views import OFFERED, STRATEGIES
 from everylabel.projects.arrivals import read_watched
@@ -115,7 +115,7 @@ class LabelOptions:
     labels: Sequence[Label] = ()
     proposed: Sequence[Proposed] = ()
     framed: bool = False
-    rows: Callable[[Project], Rows] = lambda project: Rows(project.ids_here, project.features)
+    rows: Callable[[Project], FeatureTable] = lambda project: FeatureTable(project.ids_here, project.features)
 
     def __post_init__(self) -> None:
         check_choice(self.layout, "--layout", ["pca", "umap"])

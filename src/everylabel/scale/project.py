@@ -26,7 +26,7 @@ from everylabel.data.display import Rows as RowNumbers
 from everylabel.data.items import Items, Numbered, Options
 from everylabel.data.readers.rows import check_columns
 from everylabel.data.readers.table import named_ids
-from everylabel.labelling.model.training import Rows
+from everylabel.labelling.model.training import FeatureTable
 from everylabel.projects.project import Reader
 from everylabel.scale import filesystem
 from everylabel.scale.features import ShardedFeatures
@@ -194,7 +194,7 @@ class SourceImages(Pictures):
         return f"row {i}" if file is None else file.name[:SHORT]
 
 
-class ShardRows(Rows):
+class ShardTable(FeatureTable):
     """The features of a project in shards, by row number, never copied."""
 
     features: Any

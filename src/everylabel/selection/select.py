@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.arrays import to_numpy
-from everylabel.core.checks import came, check_count, check_positions, check_rng
+from everylabel.core.checks import check_count, check_positions, check_rng, described
 from everylabel.core.errors import EverylabelError
 from everylabel.selection import strategies
 from everylabel.selection.pool import PoolView, Where
@@ -64,7 +64,8 @@ def select(
     """
     if ask is not None and not callable(ask):
         raise EverylabelError(
-            f"ask is {came(ask)}; expected a function that returns an instance's label: ask=lambda i: y[i]"
+            f"ask is {described(ask)}; expected a function that returns an instance's label: "
+            "ask=lambda i: y[i]"
         )
     learning: LearningPool = check_view(pool, PoolView if ask is None else LearningPool)
     chosen = strategies.get(strategy)

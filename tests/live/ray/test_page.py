@@ -22,7 +22,7 @@ from everylabel.projects.log import STORE
 from everylabel.scale.cluster import connect
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.jobs import embed_shards
-from everylabel.scale.project import ShardRows
+from everylabel.scale.project import ShardTable
 from everylabel.simulation.people import Client, new_key
 from everylabel.web.server import one_thread
 from tests.live.ray.clusters import kill, three_nodes, workers
@@ -98,7 +98,7 @@ def state_of_log(folder: Path, address: str, version: int) -> dict[str, int | st
     """Return the fingerprint of the log up to a version, where nobody dies."""
     ray = connect(address)
     with one_thread(), closing(Store(folder / "shards.everylabel" / STORE, "shards", write=False)) as log:
-        rows = ShardRows(ShardedFeatures(str(folder / "shards"), address))
+        rows = ShardTable(ShardedFeatures(str(folder / "shards"), address))
         stored = log.read()[:version]
         state = apply_all(new_state(stored, rows.ids), stored, log.shown)
     ray.shutdown()

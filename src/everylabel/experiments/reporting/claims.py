@@ -149,13 +149,13 @@ def closer(near: str, far: str, goal: str) -> Check:
     def look(rows: list[Row], dataset: str) -> Found:
         runs = by_repetition(rows, "accuracy", dataset).values()
         whole = [run for run in runs if {near, far, goal} <= run.keys()]
-        closest, farther = (_apart(whole, name, goal) for name in (near, far))
+        closest, farther = (_dissimilar(whole, name, goal) for name in (near, far))
         return _accuracy(dataset, estimate(b - a for a, b in zip(closest, farther, strict=True)))
 
     return by_dataset(look)
 
 
-def _apart(runs: list[Curves], name: str, goal: str) -> list[float]:
+def _dissimilar(runs: list[Curves], name: str, goal: str) -> list[float]:
     """Return each repetition's contribution to the distance |mean curve - mean goal|, averaged over x.
 
     The distance of each repetition's own curves would be larger the more they scatter.

@@ -16,7 +16,7 @@ from everylabel.core import laplace
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 from everylabel.labelling.model.training import (
-    Rows,
+    FeatureTable,
     RuledOut,
     TrainingSet,
     columns_out,
@@ -61,7 +61,7 @@ class Learner:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: FeatureTable,
         ids: Sequence[str],
         training: TrainingSet,
         *,
@@ -229,9 +229,9 @@ class Learner:
     def predicted(self, probabilities: np.ndarray) -> np.ndarray:
         """Return a mask of the predicted classes of each item (n, k)."""
         numbers = self.columns or (-1,)  # a pool has one column at least
-        return predicted(probabilities, self.limits(numbers) if self.multi_label else None)
+        return predicted(probabilities, self.thresholds_of(numbers) if self.multi_label else None)
 
-    def limits(self, numbers: Iterable[int]) -> np.ndarray:
+    def thresholds_of(self, numbers: Iterable[int]) -> np.ndarray:
         """Return the decision thresholds of classes."""
         return np.array([self.thresholds.get(number, USUAL) for number in numbers])
 
@@ -275,7 +275,7 @@ class Learner:
         n = min(n, free)
         if n == 0:
             return []
-        # pick more than n: `_apart` drops items that are too similar to each other
+        # pick more than n: `_dissimilar` drops items that are too similar to each other
         tried = n if n == 1 and not leased else min(free, 4 * n + len(leased))
         cold = cannot_separate(pool)
         options: dict[str, int] = {}
@@ -285,7 +285,7 @@ class Learner:
             options["n_eval"] = max(FEWEST_EVALUATED, EVALUATED // share)
         candidates = COLD_CANDIDATES if cold and tried <= COLD_CANDIDATES else None
         picked = select(pool, strategy, tried, rng, candidates=candidates, **options)  # type: ignore
-        return self._apart([int(i) for i in picked], leased, n)
+        return self._dissimilar([int(i) for i in picked], leased, n)
 
     def pick_question(self, rng: np.random.Generator) -> int | None:
         """Return the free item with the class whose yes or no is the most informative answer."""
@@ -305,7 +305,7 @@ class Learner:
         predicted = np.asarray(some)[self.predicted(self.link(self.logits(np.asarray(some))))[:, column]]
         return (int(rng.choice(predicted)) if len(predicted) else None), len(predicted) / len(some)
 
-    def _apart(self, picked: Sequence[int], leased: Sequence[int], n: int) -> list[int]:
+    def _dissimilar(self, picked: Sequence[int], leased: Sequence[int], n: int) -> list[int]:
         """Return n of the picked items, those first that are not too similar to leased or earlier ones."""
         if n == len(picked) and not leased:
             return list(picked)

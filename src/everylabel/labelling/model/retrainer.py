@@ -20,7 +20,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Learner, Mean
-from everylabel.labelling.model.training import Rows, TrainingSet
+from everylabel.labelling.model.training import FeatureTable, TrainingSet
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment, AssessmentLabels, assess
 from everylabel.labelling.sources.consensus import KNOWN, find_consensus
@@ -131,12 +131,12 @@ class Retrainer:
 def retrain(desk: Desk) -> None:
     """Train on all current labels, apply the changes since, replace the model and estimate the accuracy."""
 
-    def look() -> tuple[TrainingSet, list[Check], AssessmentLabels, Learner, Rows]:
+    def look() -> tuple[TrainingSet, list[Check], AssessmentLabels, Learner, FeatureTable]:
         state = desk.state
         desk.learned.clear()  # on the desk's thread, so no label can slip in between this and the copy
         evidence = AssessmentLabels(
             drawn={},
-            foretold=state.foretold(),
+            guesses_before=state.guesses_before(),
             given=state.first_answers(),
             test=dict(state.test_labels),
             held_out=set(state.test),

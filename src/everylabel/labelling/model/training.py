@@ -81,7 +81,7 @@ def scaled_lazily(features: np.ndarray, scaling: Scaling) -> LazyScaled:
     return LazyScaled(features, scaling.center, scaling.scale * matrix)
 
 
-class Rows:
+class FeatureTable:
     """Features by id; rows can be added.
 
     ready : the features are scaled already, by `given` if that is known

@@ -83,7 +83,7 @@ class AssessmentLabels(NamedTuple):
     """The labels from which the model's accuracy is estimated."""
 
     drawn: Mapping[int, float]  # weights of labelled items that were drawn at random
-    foretold: Mapping[int, tuple[int, float]]  # guess and its probability before the label was learned
+    guesses_before: Mapping[int, tuple[int, float]]  # guess and its probability before the label was learned
     given: Mapping[int, int] = MappingProxyType({})  # number of the event that labelled each item
     test: Mapping[int, Any] = MappingProxyType({})  # label of each labelled test item
     held_out: Collection[int] = ()  # all test items
@@ -124,7 +124,7 @@ def assess(
     now = _probabilities(learner, left, posterior, k)
     at = np.flatnonzero(drawn)
     figures: dict[str, Any] = {}
-    before = np.array([evidence.foretold.get(int(i), (-1, np.nan)) for i in idx]).reshape(-1, 2)
+    before = np.array([evidence.guesses_before.get(int(i), (-1, np.nan)) for i in idx]).reshape(-1, 2)
     right = before[:, 0] == np.array(training.columns)[truth]
     verdicts = Verdicts(without.max(axis=1), guess == truth, before[:, 1], right, drawn)
     if len(at) >= FEWEST and len(left):
@@ -151,7 +151,7 @@ def _assess_sets(
     idx, truth = targets(labels, k, True)
     drawn = np.array([evidence.drawn.get(int(i), 0.0) for i in idx])
     at = np.flatnonzero(drawn)
-    said = answers_left_out(posterior)[0][: len(idx)] >= learner.limits(
+    said = answers_left_out(posterior)[0][: len(idx)] >= learner.thresholds_of(
         training.columns
     )  # then rows of names
     checks = set_figures(truth[at], said[at], drawn[at], training.columns)
@@ -161,7 +161,7 @@ def _assess_sets(
     if known:
         rows, answers = targets(known, k, True)
         logits = np.asarray(learner.pool.rows(rows) @ np.asarray(posterior.mean))[:, :k]
-        said = predicted(learner.link(logits), learner.limits(training.columns))
+        said = predicted(learner.link(logits), learner.thresholds_of(training.columns))
         tested = set_figures(answers, said, np.ones(len(rows)), training.columns)
         tested = {
             "n": len(rows),

@@ -120,7 +120,7 @@ def certify(
     return Certificate(current, now.size, now.n, now.wrong, now.needed(), done, after)
 
 
-def standing(state: State) -> Certificate | None:
+def certificate_of(state: State) -> Certificate | None:
     """Return the progress of confirming the model's proposals; None if no confirmation is running."""
     if not state.confirms or state.promise is None or state.promise.rate is None:
         return None
@@ -135,7 +135,7 @@ def is_wrong(state: State, item: int, said: Value) -> bool | None:
     In a multi-label project all classes that the model proposes or denies have to be answered and right.
     """
     if item in state.labels:
-        now, label = state.now(said), state.labels[item]
+        now, label = state.current(said), state.labels[item]
         if isinstance(now, ClassSet) and isinstance(label, ClassSet):
             return not ({*now.present} <= {*label.present} and {*now.absent} <= {*label.absent})
         return now != label
@@ -144,7 +144,7 @@ def is_wrong(state: State, item: int, said: Value) -> bool | None:
 
 def to_confirm(state: State) -> Iterator[int]:
     """Yield the items to confirm, in order; none once the current set is certified."""
-    now = standing(state)
+    now = certificate_of(state)
     if now is None or now.next is None or now.needed == 0:
         return
     for item, (_, _, level) in islice(state.proposals.items(), now.next, None):

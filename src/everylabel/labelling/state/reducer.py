@@ -77,7 +77,7 @@ def count(state: State, item: int, sign: int) -> None:
             state.class_agreement.setdefault(number, Agreement()).add(said, sign)
         if len(values) > 1 and is_tied(values):
             _mark(state.disputed, item, sign)
-    if 0 < len(answers) < state.wanted:
+    if 0 < len(answers) < state.answers_needed:
         _mark(state.wanting, item, sign)
 
 
@@ -371,7 +371,7 @@ def _set_classes(state: State, book: ClassBook) -> None:
     for number in book.order:
         if known.get(number) != book.names[number] or number in before.removed:
             state.names[" ".join(book.names[number].split())] = number
-    moved = {number for number in known if before.now(number) != book.now(number)}
+    moved = {number for number in known if before.current(number) != book.current(number)}
     if not moved:
         return
     for item, entries in state.by_item.items():

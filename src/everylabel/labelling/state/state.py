@@ -144,7 +144,7 @@ class State:
     def by_model(self, item: int) -> Value | None:
         """Return the label of an auto-labelled item, mapped to the current classes; None if it has none."""
         said = self.finished.get(item)
-        return None if said is None else self.now(said)
+        return None if said is None else self.current(said)
 
     def classes_by_model(self, item: int) -> ClassSet | None:
         """Return the classes that the model answered for an item that nobody has answered.
@@ -152,7 +152,7 @@ class State:
         The item stays in the pool: people may be asked about its other classes.
         """
         said = None if item in self.answers else self.partly.get(item)
-        return None if said is None else said.now(self.book)
+        return None if said is None else said.current(self.book)
 
     @property
     def confirms(self) -> bool:
@@ -165,9 +165,9 @@ class State:
         """Return the auto-labelled items whose classes remain."""
         return [item for item in self.finished if self.by_model(item) is not None]
 
-    def now(self, value: Value) -> Value | None:
+    def current(self, value: Value) -> Value | None:
         """Return a label mapped to the current classes; None if none of its classes remain."""
-        return value.now(self.book) if isinstance(value, ClassSet) else self.book.now(value)
+        return value.current(self.book) if isinstance(value, ClassSet) else self.book.current(value)
 
     def placed(self) -> list[int]:
         """Return all items that are not free."""
@@ -190,7 +190,7 @@ class State:
             elif isinstance(entry.body, events.Label | events.NoneOfThese):
                 said.pop(entry.person, None)
         gone = set().union(*said.values()) if person is None else said.get(person, set())
-        left = {self.book.now(number) for number in range(len(self.classes)) if number not in gone}
+        left = {self.book.current(number) for number in range(len(self.classes)) if number not in gone}
         return frozenset(number for number in self.book.present if number not in left)
 
     def first_doubt(self, item: int) -> events.Not | None:
@@ -217,7 +217,7 @@ class State:
         """Return an answer, or another event that came with a key, by its number."""
         return self.history.get(seq) or self.others.get(seq)
 
-    def given_with(self, entry: Entry) -> list[int]:
+    def bulk_events(self, entry: Entry) -> list[int]:
         """Return the events of an answer's bulk label that were not undone, or the answer's own event."""
         bulk = bulk_of(entry)
         together = [entry.seq] if bulk is None else self.bulks[bulk]
@@ -234,7 +234,7 @@ class State:
         return bool(self.settings["annotators_per_item"] == AUTO)
 
     @property
-    def wanted(self) -> int:
+    def answers_needed(self) -> int:
         """The number of people who answer each item."""
         return 1 if self.asks_again else int(self.settings["annotators_per_item"])
 
@@ -246,9 +246,9 @@ class State:
     def value_of(self, body: events.Answered) -> Value | None:
         """Return an answer by the current classes, or CANNOT_TELL; None if its classes were removed."""
         if self.multi_label and isinstance(body, events.Guessed):
-            return self._set_of(body).now(self.book)
+            return self._set_of(body).current(self.book)
         if isinstance(body, events.Label):
-            return self.book.now(body.class_)
+            return self.book.current(body.class_)
         if isinstance(body, events.MultiLabel):  # the project became single-label again
             return None
         return NONE if isinstance(body, events.NoneOfThese) else CANNOT_TELL
@@ -261,7 +261,7 @@ class State:
             return ClassSet.of((), (body.class_,))
         return ClassSet.of([body.class_] if isinstance(body, events.Label) else (), self.converted)
 
-    def meanwhile(self, item: int, seq: int) -> list[Answer]:
+    def answers_since_lease(self, item: int, seq: int) -> list[Answer]:
         """Return other people's answers between the lease of an item and the answer with number `seq`."""
         entry = self.history.get(seq)
         if entry is None:
@@ -284,7 +284,7 @@ class State:
         return self._suggested[1]
 
     def _of_source(self, source: str) -> Suggestions:
-        classes = {number: self.book.now(number) for number in range(len(self.classes))}
+        classes = {number: self.book.current(number) for number in range(len(self.classes))}
         pairs = ((self.position.get(name), one) for name, one in self.suggestions[source].items())
         found = [(item, classes[one.class_], one) for item, one in pairs if item is not None]
         rows = [(item, c, one) for item, c, one in found if c is not None]
@@ -306,7 +306,7 @@ class State:
         """Return (source, suggestion) pairs for one item, mapped to the current classes."""
         name = self.ids[item] if self.suggestions else ""
         said = ((source, of[name]) for source, of in self.suggestions.items() if name in of)
-        now = ((source, one, self.book.now(one.class_)) for source, one in said)
+        now = ((source, one, self.book.current(one.class_)) for source, one in said)
         return [(source, one._replace(class_=number)) for source, one, number in now if number is not None]
 
     def without_suggestions(self) -> frozenset[int]:
@@ -327,7 +327,7 @@ class State:
     def unanswered_checks(self) -> int:
         """Return how many items were leased as random checks and have no label, though nobody has them."""
         missing = (i for i in self.checked if i not in self.labels and i not in self.holder)
-        return sum(not self.lost(item) for item in missing)
+        return sum(not self.lost_its_class(item) for item in missing)
 
     def standing_checks(self) -> list[Check]:
         """Return the random checks whose item has a label now."""
@@ -337,13 +337,13 @@ class State:
         """Return the event of the first standing answer to each labelled item."""
         return {i: next(e.seq for e in self.by_item[i] if self.stands(e)) for i in self.labels}
 
-    def foretold(self) -> dict[int, tuple[int, float]]:
+    def guesses_before(self) -> dict[int, tuple[int, float]]:
         """Return the guess (-1: a removed class) before each item's first answer, and its probability."""
         found = dict[int, tuple[int, float]]()
         for item, seq in self.first_answers().items():
             body = self.history[seq].body
             if isinstance(body, events.Label) and body.sure is not None:
-                now = None if body.guess is None else self.book.now(body.guess)
+                now = None if body.guess is None else self.book.current(body.guess)
                 found[item] = (-1 if now is None else now), body.sure
         return found
 
@@ -357,7 +357,7 @@ class State:
     def n_cannot_tell(self) -> int:
         return len(self.answers) - len(self.labels) - len(self.test_labels)
 
-    def lost(self, item: int) -> bool:
+    def lost_its_class(self, item: int) -> bool:
         """Return whether an item had a label whose class was removed."""
         entries = self.by_item.get(item, ())
         return any(self.value_of(e.body) is None for e in entries if e.seq not in self.undone)

@@ -93,7 +93,7 @@ class ClassBook:
         others = (self.names[number] for number in self.order if number != but)
         return next((other for other in others if _normalised(other) == plain), None)
 
-    def now(self, number: int) -> int | None:
+    def current(self, number: int) -> int | None:
         """Return the class that now has this class's labels: itself, another, or None."""
         while number in self.removed:
             into = self.removed[number]
@@ -238,7 +238,7 @@ class ClassSet(NamedTuple):
         kept = {*self.present} - {*later.absent}
         return ClassSet.of(kept | {*later.present}, {*self.absent, *later.absent} - {*later.present})
 
-    def now(self, book: ClassBook) -> ClassSet | None:
+    def current(self, book: ClassBook) -> ClassSet | None:
         """Return the set mapped to the current classes; None if none of its classes remain.
 
         A class into which others were merged is present if any of them is. It is absent if its own answer
@@ -246,10 +246,10 @@ class ClassSet(NamedTuple):
         """
         if not book.removed:
             return self if self.present or self.absent else None
-        present = {book.now(number) for number in self.present} - {None}
+        present = {book.current(number) for number in self.present} - {None}
         members: dict[int | None, set[int]] = {}
         for number in range(len(book.names)):
-            members.setdefault(book.now(number), set()).add(number)
+            members.setdefault(book.current(number), set()).add(number)
         gone = {*self.absent}
         absent = {number for number in book.present if number in gone or members[number] <= gone}
         found = ClassSet.of([number for number in present if number is not None], absent)

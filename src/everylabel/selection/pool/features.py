@@ -206,7 +206,7 @@ def _check(features: Any, posterior: Posterior) -> Array:
 
 
 class LazyScaled:
-    """LazyScaled features (n, d), computed only for the rows requested."""
+    """Scaled features (n, d), computed only for the rows requested."""
 
     dtype, ndim = np.dtype(np.float32), 2
 

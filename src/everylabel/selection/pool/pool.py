@@ -19,13 +19,13 @@ import numpy as np
 
 from everylabel.core.arrays import Array, to_numpy
 from everylabel.core.checks import (
-    came,
     check_answers,
     check_choice,
     check_labels,
     check_positions,
     check_positive,
     check_posterior,
+    described,
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
@@ -428,8 +428,8 @@ class Pool(LearningPool):
             row = np.asarray(label)
             if row.shape != (self.n_classes,):
                 raise EverylabelError(
-                    f"label is {came(label)}; expected a row of {self.n_classes} answers, 1 (of this class), "
-                    "0 (not of it) or NaN (not answered)"
+                    f"label is {described(label)}; expected a row of {self.n_classes} answers, "
+                    "1 (of this class), 0 (not of it) or NaN (not answered)"
                 )
             return check_answers(row[None, :], 1, self.n_classes, np.zeros(1), "label")[0]
         if type(label) is int and 0 <= label < self.n_classes:
