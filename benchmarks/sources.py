@@ -4,8 +4,8 @@
   Sources are right in 60, 75 or 90 % of cases, with errors on hard items, in some classes more than in
   others, among classes that are easily confused; or random, all one class, half of the classes swapped in
   pairs, all classes shifted by one. `none` has people's labels only, `as_is` takes suggestions as labels
-  where people gave none, and `ours` is `labelling/sources/teaching.py`. These figures are of test items,
-  which have no suggestion. `pool_...` is the accuracy on the rest of the pool, where `as_is` is the
+  where people gave none, and `ours` is `labelling/sources/joint_training.py`. These figures are of test
+  items, which have no suggestion. `pool_...` is the accuracy on the rest of the pool, where `as_is` is the
   suggestion itself and `ours` combines both (`labelling/sources/evidence.py`). `gain` and `pool_gain` are
   `ours` minus the better of `none` and `as_is`.
 - `truth` : test accuracy of a head trained on the true class of every item of the pool: more than any
@@ -52,9 +52,9 @@ from everylabel.labelling.sources.consensus import (
     out_of_sample,
 )
 from everylabel.labelling.sources.evidence import weigh
+from everylabel.labelling.sources.joint_training import posterior_of, train_jointly
 from everylabel.labelling.sources.reliability import accuracy
 from everylabel.labelling.sources.review import number_wrong, review
-from everylabel.labelling.sources.teaching import posterior_of, teach
 from everylabel.labelling.state.types import Answer, Suggestions, majority
 from everylabel.models.scaling import suited_precision
 
@@ -119,22 +119,30 @@ def heads(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
     """Yield accuracies of one repetition."""
     order, items = np.random.default_rng([seed, 1]).permutation(len(sample.y)), np.arange(len(sample.y))
     known = {n: {int(i): int(sample.y[i]) for i in order[:n]} for n in LABELS}
-    none = {n: teach(sample.x, known[n], [], sample.k, tol=TOLERANCE).mean for n in LABELS}
+    none = {n: train_jointly(sample.x, known[n], [], sample.k, tol=TOLERANCE).mean for n in LABELS}
     for kind in (*GOOD, *BAD):
         said = sample.suggestions(kind, np.random.default_rng([seed, 2]))
         as_is = None
         for n in LABELS:
             labels, rest = known[n], order[n:]
             x, y = sample.x[rest], sample.y[rest]
-            taught = teach(sample.x, labels, [Suggestions(kind, items, said)], sample.k, tol=TOLERANCE)
-            posterior = posterior_of(taught, sample.x, labels)
-            evidence = weigh(
-                posterior, labels, taught.heard, taught.confusions, sample.k, None, taught.targets
+            trained_head = train_jointly(
+                sample.x, labels, [Suggestions(kind, items, said)], sample.k, tol=TOLERANCE
             )
-            both = x @ taught.mean[:-1] + taught.mean[-1]
+            posterior = posterior_of(trained_head, sample.x, labels)
+            evidence = weigh(
+                posterior,
+                labels,
+                trained_head.used,
+                trained_head.confusions,
+                sample.k,
+                None,
+                trained_head.targets,
+            )
+            both = x @ trained_head.mean[:-1] + trained_head.mean[-1]
             both = both if evidence is None else evidence.combined(rest, both)
             row: dict[str, Any] = {"source": kind, "labels": n, "none": sample.accuracy(none[n])}
-            row["ours"] = sample.accuracy(taught.mean)
+            row["ours"] = sample.accuracy(trained_head.mean)
             row["pool_none"] = float(np.mean((x @ none[n][:-1] + none[n][-1]).argmax(axis=1) == y))
             row["pool_ours"] = float(np.mean(both.argmax(axis=1) == y))
             if kind in GOOD:

@@ -70,7 +70,7 @@ def _due(desk: Desk, n: int) -> bool:
     """
     if not desk.learner.exact:
         return n % NOT_EXACT_EVERY == 0
-    if not desk.learner.taught_names:
+    if not desk.learner.name_vectors:
         return False
     every = EARLY if n < EARLY_UP_TO else EVERY if n <= 100 else 4 * EVERY
     return n % every == 0

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from everylabel.cli import app
-from everylabel.labelling.queues import Asked, queue
+from everylabel.labelling.queues import QueueRequest, queue
 from everylabel.projects.log import Label, Proposed, open_log
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
@@ -81,7 +81,7 @@ def test_page_and_file_list_the_same_suspect_labels(
             else:
                 service.label("me", project.ids[i], int(Y[i] + i % 2) % 10).result()
         until(lambda: service.desk.assessment is not None and service.desk.assessment.body.labels == 105)
-        found = queue(views.look(), Asked("suspect"))
+        found = queue(views.look(), QueueRequest("suspect"))
         page = [(each.item, round(each.score or 0.0, 4)) for each in found]
     assert len(page) > 8
     rows = _export(folder, "--what", "suspect")

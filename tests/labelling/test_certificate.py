@@ -98,7 +98,7 @@ def test_a_partial_answer_does_not_confirm_a_set_of_classes() -> None:
         2: ClassSet.of([], [0]),
         3: ClassSet.of([2, 3], [0, 1]),
     }
-    state: Any = SimpleNamespace(labels=answers, now=lambda value: value, answers={4: []}, skipped={})
+    state: Any = SimpleNamespace(labels=answers, current=lambda value: value, answers={4: []}, skipped={})
     assert [is_wrong(state, i, proposed) for i in range(6)] == [False, True, True, True, True, None]
-    single: Any = SimpleNamespace(labels={0: 2, 1: 3}, now=lambda value: value, answers={}, skipped={})
+    single: Any = SimpleNamespace(labels={0: 2, 1: 3}, current=lambda value: value, answers={}, skipped={})
     assert [is_wrong(single, i, 2) for i in range(2)] == [False, True]

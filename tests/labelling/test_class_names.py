@@ -58,7 +58,7 @@ def taught(made: Service, number: int) -> int:
     """Return how many phrases of a class teach the model."""
 
     def look() -> int:
-        found = made.desk.learner.taught_names.get(number)
+        found = made.desk.learner.name_vectors.get(number)
         return 0 if found is None else len(found)
 
     return int(made.desk.read(look).result())
@@ -69,7 +69,7 @@ def teaches(made: Service, number: int, phrase: str) -> bool:
     vector = np.asarray(_encode([phrase]), np.float16).astype(np.float64)
 
     def look() -> bool:
-        found = made.desk.learner.taught_names.get(number)
+        found = made.desk.learner.name_vectors.get(number)
         return found is not None and bool((found == vector).all(axis=1).any())
 
     return bool(made.desk.read(look).result())
@@ -227,7 +227,7 @@ def test_names_of_another_encoder_take_the_place_of_the_old_ones(tmp_path: Path)
     store, cache = Store(tmp_path / "log", "test"), tmp_path / "log.npz"
     narrow = prepare(TEXTS[:, :5])  # texts are embedded by TF-IDF now, which knows no words
     desk = Desk(FeatureTable(IDS, narrow.features, ready=True, given=narrow.scaling), store)
-    assert (desk.learner.taught_names, desk.learner.names, len(desk.state.labels)) == ({}, None, 3)
+    assert (desk.learner.name_vectors, desk.learner.names, len(desk.state.labels)) == ({}, None, 3)
     desk.close()
     wide = ClassNames(
         Encoder("other words", lambda phrases: np.c_[_encode(phrases), _encode(phrases)]), cache
@@ -235,7 +235,7 @@ def test_names_of_another_encoder_take_the_place_of_the_old_ones(tmp_path: Path)
     bring_up_to_date(store, IDS, names=wide)
     both = prepare(np.c_[TEXTS, TEXTS])
     desk = Desk(FeatureTable(IDS, both.features, ready=True, given=both.scaling), store, names=wide)
-    assert {vectors.shape for vectors in desk.learner.taught_names.values()} == {(1, 32)}
+    assert {vectors.shape for vectors in desk.learner.name_vectors.values()} == {(1, 32)}
     desk.close()
     store.close()
 
@@ -248,7 +248,7 @@ def test_names_that_come_together_are_learned_by_one_training(
 
     def counted(self: Learner, *given: Any, **how: Any) -> None:
         usual(self, *given, **how)
-        trainings.append(len(self.taught_names))
+        trainings.append(len(self.name_vectors))
 
     monkeypatch.setattr(Learner, "__init__", counted)
     with named(tmp_path / "log"):

@@ -9,7 +9,7 @@ from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.training import targets, train
 from everylabel.labelling.quality.accuracy import f1, set_figures, wilson
 from everylabel.labelling.quality.assessment import left_out, probably_wrong
-from everylabel.labelling.queues import Asked, queue
+from everylabel.labelling.queues import QueueRequest, queue
 from everylabel.labelling.state.types import ClassSet
 from everylabel.models.thresholds import left_out as answers_left_out
 from tests.labelling.desks import probabilities, service
@@ -112,12 +112,12 @@ def test_a_wrong_answer_is_suspect_and_says_which_class(tmp_path: Path) -> None:
         made.label_set("me", one, [], [1]).result()  # no, it says now
         retrain(made.desk)
         look = made.views.look()
-        found = [each.item for each in queue(look, Asked("suspect"))]
+        found = [each.item for each in queue(look, QueueRequest("suspect"))]
         assert found[0] == made.state.position[one]
         verdict = look.left_out[found[0]]
         assert {*verdict.guess.present} ^ {*verdict.label.present} == {1}  # type: ignore[union-attr]
-        assert found[0] in [each.item for each in queue(look, Asked("suspect", 1))]
-        assert found[0] not in [each.item for each in queue(look, Asked("suspect", 0))]
+        assert found[0] in [each.item for each in queue(look, QueueRequest("suspect", 1))]
+        assert found[0] not in [each.item for each in queue(look, QueueRequest("suspect", 0))]
         assert len(found) <= 12  # a tenth of the items
 
 

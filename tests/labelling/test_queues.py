@@ -14,8 +14,8 @@ from everylabel.labelling.queues import (
     MOST,
     QUEUES,
     SURE,
-    Asked,
-    Look,
+    QueueData,
+    QueueRequest,
     expected_errors,
     labelled_otherwise,
     queue,
@@ -28,11 +28,11 @@ P = np.array(
     [[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [0.4, 0.3, 0.3]]
 )
 X = np.array([[1.0, 0.0], [1.0, 0.1], [1.0, 1.0], [0.0, 1.0], [0.1, 1.0], [-1.0, 0.0]])
-LOOK = Look(X, P, {}, {}, {})
+LOOK = QueueData(X, P, {}, {}, {})
 
 
-def _items(look: Look, name: str, **of: float) -> list[int]:
-    return [found.item for found in queue(look, Asked(name, **of))]  # type: ignore[arg-type]
+def _items(look: QueueData, name: str, **of: float) -> list[int]:
+    return [found.item for found in queue(look, QueueRequest(name, **of))]  # type: ignore[arg-type]
 
 
 def test_half_sure_predicted_and_more_of_a_class() -> None:
@@ -48,7 +48,7 @@ def test_half_sure_predicted_and_more_of_a_class() -> None:
 
 def test_half_sure_of_several_classes_is_a_decision_near_its_threshold() -> None:
     probs = np.array([[0.9, 0.02, 0.3], [0.2, 0.1, 0.02], [0.05, 0.01, 0.02]])
-    look = Look(X[:3], probs, {}, {}, {}, multi_label=True, thresholds=np.array([0.5, 0.12, 0.25]))
+    look = QueueData(X[:3], probs, {}, {}, {}, multi_label=True, thresholds=np.array([0.5, 0.12, 0.25]))
     assert _items(look, "between") == [1]  # by the middle class, .55; item 0 surely has the first class
     assert _items(look, "between", class_=0) == []
     assert _items(look, "between", class_=1) == [1]
@@ -121,11 +121,11 @@ def test_agreement_of_people_and_sources_is_by_pairs(tmp_path: Path) -> None:
 
 def test_required_values_are_checked() -> None:
     with pytest.raises(EverylabelError, match="'more' without class; expected a class"):
-        queue(LOOK, Asked("more"))
+        queue(LOOK, QueueRequest("more"))
     with pytest.raises(EverylabelError, match="'like' without item"):
-        queue(LOOK, Asked("like"))
+        queue(LOOK, QueueRequest("like"))
     with pytest.raises(EverylabelError, match=f"expected one of '{next(iter(QUEUES))}'"):
-        queue(LOOK, Asked("best"))
+        queue(LOOK, QueueRequest("best"))
 
 
 def test_wrong_label_is_suspect_and_right_ones_are_not(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_wrong_label_is_suspect_and_right_ones_are_not(tmp_path: Path) -> None:
         made.label("me", wrong, 1).result()
         retrain(made.desk)
         look = made.views.look()
-        found = queue(look, Asked("suspect"))
+        found = queue(look, QueueRequest("suspect"))
         assert made.state.position[wrong] in [each.item for each in found[:3]]
         scores = [each.score or 0.0 for each in found]
         assert scores == sorted(scores, reverse=True)
@@ -198,8 +198,8 @@ def test_label_against_reliable_people_and_the_model_is_disputed() -> None:
     said[7] = [1, 0, 0]  # two careless people slip on the same item
     answers = {i: [Answer(4 * i + j, "abc"[j], int(said[i, j])) for j in range(3)] for i in range(60)}
     labels = {i: int(said[i].sum() > 1) for i in range(60)}
-    look = Look(x, None, labels, answers, {}, consensus=find_consensus(x, answers))
-    score = {one.item: one.score for one in queue(look, Asked("disputed"))}
+    look = QueueData(x, None, labels, answers, {}, consensus=find_consensus(x, answers))
+    score = {one.item: one.score for one in queue(look, QueueRequest("disputed"))}
     assert score[7] is not None
     assert score[7] < 0.5
     wrong = {i for i in labels if labels[i] != y[i]}

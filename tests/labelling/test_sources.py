@@ -6,9 +6,16 @@ import pytest
 from everylabel.core import fit_map
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.labelling.model.training import train
-from everylabel.labelling.sources import teaching
+from everylabel.labelling.sources import joint_training
 from everylabel.labelling.sources.consensus import ABSENT, UNLIKELY, agree, combine, vote_shares
 from everylabel.labelling.sources.evidence import Evidence, evidence_of, measure, weigh
+from everylabel.labelling.sources.joint_training import (
+    log_likelihood,
+    posterior_of,
+    rest_of,
+    train_jointly,
+    without_own,
+)
 from everylabel.labelling.sources.reliability import (
     CONCENTRATIONS,
     LEVELS,
@@ -19,13 +26,6 @@ from everylabel.labelling.sources.reliability import (
     label_shares,
 )
 from everylabel.labelling.sources.review import number_wrong, review
-from everylabel.labelling.sources.teaching import (
-    log_likelihood,
-    posterior_of,
-    rest_of,
-    teach,
-    without_own,
-)
 from everylabel.labelling.state.types import Suggestions
 from everylabel.models.scaling import suited_precision
 
@@ -139,13 +139,13 @@ def test_accuracy_without_checks_may_be_anything() -> None:
 
 
 def test_teaching_equals_rounds_of_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teaching, "CLASSIFIES", 1e-9)
-    monkeypatch.setattr(teaching, "ROUNDS", 3)
+    monkeypatch.setattr(joint_training, "CLASSIFIES", 1e-9)
+    monkeypatch.setattr(joint_training, "ROUNDS", 3)
     x, y = blobs(60, 3)
     labels, k = first(y, 12), 3
     one = Suggestions("one", np.arange(60), noisy(y, 3, 0.8))
     two = Suggestions("two", np.arange(20, 50), noisy(y, 3, 0.7, seed=2)[20:50])
-    found = teach(x, labels, [one, two], k)
+    found = train_jointly(x, labels, [one, two], k)
     thetas = {s.source: measure(s, labels, k).theta for s in (one, two)}
     said = {s.source: dict(zip(s.items.tolist(), s.classes.tolist(), strict=True)) for s in (one, two)}
     assert found.targets is not None
@@ -200,12 +200,14 @@ def test_good_suggestions_teach_and_useless_ones_change_nothing() -> None:
     def right(mean: np.ndarray) -> float:
         return float(np.mean((test @ mean[:-1] + mean[-1]).argmax(axis=1) == truth))
 
-    alone = teach(x, labels, [], 5)
-    assert right(teach(x, labels, [Suggestions("a", items, noisy(y, 5, 0.75))], 5).mean) > right(alone.mean)
+    alone = train_jointly(x, labels, [], 5)
+    assert right(train_jointly(x, labels, [Suggestions("a", items, noisy(y, 5, 0.75))], 5).mean) > right(
+        alone.mean
+    )
     swapped = Suggestions("s", items, (noisy(y, 5, 0.95) + 1) % 5)
-    assert right(teach(x, labels, [swapped], 5).mean) > right(alone.mean)
+    assert right(train_jointly(x, labels, [swapped], 5).mean) > right(alone.mean)
     for said in (rng.integers(5, size=600), np.full(600, 2)):
-        found = teach(x, labels, [Suggestions("b", items, said)], 5)
+        found = train_jointly(x, labels, [Suggestions("b", items, said)], 5)
         assert abs(right(found.mean) - right(alone.mean)) < 0.01
 
 
@@ -249,14 +251,14 @@ def test_scores_that_separate_right_from_wrong_count() -> None:
 def test_posterior_of_a_taught_head_has_the_curvature_of_suggestions() -> None:
     x, y = blobs(200, 3)
     labels = first(y, 20)
-    taught = teach(x, labels, [Suggestions("a", np.arange(200), noisy(y, 3, 0.9))], 3)
-    posterior, alone = posterior_of(taught, x, labels), train(x, labels, 3)
+    trained_head = train_jointly(x, labels, [Suggestions("a", np.arange(200), noisy(y, 3, 0.9))], 3)
+    posterior, alone = posterior_of(trained_head, x, labels), train(x, labels, 3)
     assert np.trace(np.asarray(posterior.cov)) < np.trace(np.asarray(alone.cov))
-    assert taught.targets is not None
+    assert trained_head.targets is not None
     data = posterior.data
     assert data is not None
     rows = np.c_[x, np.ones(200)].astype(np.float64)
-    targets = np.r_[np.eye(3)[y[:20]], taught.targets.weights[:, None] * taught.targets.probs]
+    targets = np.r_[np.eye(3)[y[:20]], trained_head.targets.weights[:, None] * trained_head.targets.probs]
     close(data.label_sums, rows.T @ targets, atol=1e-6)
     assert np.asarray(leave_one_out(posterior)).shape == (200, 3)
 
@@ -267,8 +269,8 @@ def test_evidence_counts_by_the_labels_that_only_sources_or_only_the_head_predic
 ) -> None:
     x, y = blobs(120, 3, spread=spread)
     labels, sources = first(y, 30), [Suggestions("a", np.arange(120), noisy(y, 3, right))]
-    taught = teach(x, labels, sources, 3)
-    posterior = posterior_of(taught, x, labels)
+    trained_head = train_jointly(x, labels, sources, 3)
+    posterior = posterior_of(trained_head, x, labels)
     head = np.asarray(leave_one_out(posterior))[:30].argmax(axis=1)
     by_sources = by_head = 1.0
     said = np.zeros((30, 3))
@@ -280,21 +282,21 @@ def test_evidence_counts_by_the_labels_that_only_sources_or_only_the_head_predic
             by_head += head[i] == y[i]
     power = by_sources / (by_sources + by_head)
     assert (power > 0.5) == (right == 0.95)
-    found = weigh(posterior, labels, sources, taught.confusions, 3, None, taught.targets)
+    found = weigh(posterior, labels, sources, trained_head.confusions, 3, None, trained_head.targets)
     assert found is not None
-    assert taught.targets is not None
+    assert trained_head.targets is not None
     close(found.left_out, power * said)
-    logs = power * np.log(taught.confusions["a"].likelihood(sources[0].classes))
-    logs[taught.targets.items] += taught.targets.change
+    logs = power * np.log(trained_head.confusions["a"].likelihood(sources[0].classes))
+    logs[trained_head.targets.items] += trained_head.targets.change
     close(found.logs, logs, rtol=1e-5, atol=1e-6)
 
 
 def test_without_labels_sources_count() -> None:
     x, y = blobs(40, 3)
     sources = [Suggestions("a", np.arange(40), noisy(y, 3, 0.8))]
-    taught = teach(x, {}, sources, 3)
-    assert weigh(posterior_of(taught, x, {}), {}, sources, taught.confusions, 3) is not None
-    assert weigh(posterior_of(taught, x, {}), {}, [], {}, 3) is None
+    trained_head = train_jointly(x, {}, sources, 3)
+    assert weigh(posterior_of(trained_head, x, {}), {}, sources, trained_head.confusions, 3) is not None
+    assert weigh(posterior_of(trained_head, x, {}), {}, [], {}, 3) is None
 
 
 def test_evidence_multiplies_probabilities_of_items_with_suggestions_only() -> None:
@@ -323,11 +325,17 @@ def test_probabilities_of_a_source_mix_its_likelihoods() -> None:
 def test_a_source_better_than_the_head_improves_predictions_of_its_items() -> None:
     x, y = blobs(600, 5, spread=1.5)
     labels, said = first(y, 60), noisy(y, 5, 0.9)
-    taught = teach(x, labels, [Suggestions("a", np.arange(600), said)], 5)
+    trained_head = train_jointly(x, labels, [Suggestions("a", np.arange(600), said)], 5)
     found = weigh(
-        posterior_of(taught, x, labels), labels, taught.heard, taught.confusions, 5, None, taught.targets
+        posterior_of(trained_head, x, labels),
+        labels,
+        trained_head.used,
+        trained_head.confusions,
+        5,
+        None,
+        trained_head.targets,
     )
-    logits, rest = x @ taught.mean[:-1] + taught.mean[-1], np.arange(60, 600)
+    logits, rest = x @ trained_head.mean[:-1] + trained_head.mean[-1], np.arange(60, 600)
     assert found is not None
     both = found.combined(rest, logits[rest]).argmax(axis=1)
     alone = [np.mean(guess[rest] == y[rest]) for guess in (said, logits.argmax(axis=1))]

@@ -15,12 +15,12 @@ from everylabel.formats.tables import ItemColumns, Records
 from everylabel.labelling.model.learner import certainty
 from everylabel.labelling.model.training import Prepared
 from everylabel.labelling.quality.assessment import left_out
-from everylabel.labelling.queues import Asked, Look, labelled_otherwise, queue
+from everylabel.labelling.queues import QueueData, QueueRequest, labelled_otherwise, queue
 from everylabel.labelling.sources.consensus import find_consensus
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import GIVEN, NONE, ClassSet, Value
 from everylabel.models.thresholds import thresholds_of
-from everylabel.projects.predictions import names_that_teach, probabilities_of, trained_with_evidence
+from everylabel.projects.predictions import confirmed_name_rows, probabilities_of, trained_with_evidence
 
 PREDICTED = 4096  # instances predicted at a time
 LABELS: dict[str, type] = {"label": str}
@@ -202,18 +202,18 @@ class QueueTarget(NamedTuple):
     class_: str | None = None
     item: str | None = None
 
-    def asked(self, name: str, label_set: LabelSet, ids: Sequence[str]) -> Asked:
+    def asked(self, name: str, label_set: LabelSet, ids: Sequence[str]) -> QueueRequest:
         """Return the request for a queue by numbers, or raise if class or item does not exist."""
         if self.class_ is not None:
             check_choice(self.class_, "class", label_set.classes)
         if self.item is not None and self.item not in ids:
             raise EverylabelError(f"item is {self.item!r}; expected an id of this project")
         number = None if self.class_ is None else label_set.classes.index(self.class_)
-        return Asked(name, number, None if self.item is None else list(ids).index(self.item))
+        return QueueRequest(name, number, None if self.item is None else list(ids).index(self.item))
 
 
 def queue_records(
-    columns: ItemColumns, ids: Sequence[str], prepared: Prepared, label_set: LabelSet, asked: Asked
+    columns: ItemColumns, ids: Sequence[str], prepared: Prepared, label_set: LabelSet, asked: QueueRequest
 ) -> Records:
     """Return a row for each item of a queue, in the queue's order.
 
@@ -232,7 +232,7 @@ def queue_records(
     return columns.records(COLUMNS, ((item, values(item, score)) for item, score in queue(look, asked)))
 
 
-def _guess(look: Look, item: int, classes: Sequence[str]) -> str | None:
+def _guess(look: QueueData, item: int, classes: Sequence[str]) -> str | None:
     if item in look.left_out:
         guess = look.left_out[item].guess
         return None if guess == NONE else named(guess, classes)
@@ -241,21 +241,21 @@ def _guess(look: Look, item: int, classes: Sequence[str]) -> str | None:
     return predicted(look.probabilities[item], classes, look.thresholds)[0]
 
 
-def _look(prepared: Prepared, label_set: LabelSet) -> Look:
+def _look(prepared: Prepared, label_set: LabelSet) -> QueueData:
     """Return the input of queues, by a model trained on all labels."""
     answers, labels, k = label_set.answers, label_set.labels, len(label_set.classes)
     if not labels:
-        return Look(prepared.features, None, labels, answers, {})
+        return QueueData(prepared.features, None, labels, answers, {})
     posterior, evidence = trained_with_evidence(prepared, label_set)
     probs = probabilities_of(np.arange(len(prepared.features)), prepared, posterior, evidence)
     multi, limits = label_set.multi_label, thresholds_of(posterior, prepared.features, label_set.labels)
     both = {**labels, **dict.fromkeys(label_set.none, k)}
     columns = [*range(k), NONE] if label_set.none else list(range(k))
-    known = columns, names_that_teach(prepared, label_set), label_set.ruled_out
+    known = columns, confirmed_name_rows(prepared, label_set), label_set.ruled_out
     said: dict[str, Any] = {} if multi else {"sources": label_set.suggestions, "drawn": label_set.drawn}
     doubts = left_out(prepared.features, both, *known, multi_label=multi, **said)
     stands = {**labels, **dict.fromkeys(label_set.none, NONE)}
-    look = Look(prepared.features, probs, stands, answers, doubts, multi_label=multi, thresholds=limits)
+    look = QueueData(prepared.features, probs, stands, answers, doubts, multi_label=multi, thresholds=limits)
     answered = {i: given for i, given in answers.items() if i in stands}
     agreed = {} if multi else find_consensus(prepared.features, answered, label_set.final)
     return look._replace(final=frozenset(label_set.final), consensus=agreed)

@@ -47,7 +47,7 @@ class ClassService:
                     raise Refused(409, "too_many_classes", f"there are {MOST_CLASSES} classes already")
                 self.desk.emit(person, new, key)
             number = self.state.names[new.name]
-            return lambda: {**self._taught([number]), "class": number}
+            return lambda: {**self._reply_and_embed([number]), "class": number}
 
         return self.desk.submit(command)
 
@@ -86,7 +86,7 @@ class ClassService:
             )
             if change != events.ClassChanged(number):
                 self.desk.emit(person, change)
-            return lambda: self._taught([number])
+            return lambda: self._reply_and_embed([number])
 
         return self.desk.submit(command)
 
@@ -138,32 +138,32 @@ class ClassService:
 
         return self._changed(person, body)
 
-    def teach_all(self) -> None:
+    def embed_all(self) -> None:
         """Embed the names of all classes that have no vectors yet."""
-        self._taught(self.state.book.present)
+        self._reply_and_embed(self.state.book.present)
 
     def _changed(self, person: str, body: Callable[[], events.OfClasses | events.Undo]) -> Future[Reply]:
         def command() -> Finish:
             self.desk.emit(person, body())
-            return lambda: self._taught(self.state.book.present)
+            return lambda: self._reply_and_embed(self.state.book.present)
 
         return self.desk.submit(command, alone=True)  # the model may need retraining
 
-    def _taught(self, numbers: Iterable[int]) -> Reply:
+    def _reply_and_embed(self, numbers: Iterable[int]) -> Reply:
         """Embed names without vectors in the background, and return the classes."""
         missing = self.desk.names.missing(self.state, [c for c in numbers if c in self.state.book.order])
         if missing:
             with suppress(RuntimeError):  # closed: the next start embeds them
-                self._naming.submit(self._learn, missing)
+                self._naming.submit(self._embed, missing)
         return self.views.all_classes()
 
-    def _learn(self, phrases: list[str]) -> None:
+    def _embed(self, phrases: list[str]) -> None:
         try:
             self.desk.names.learn(phrases)
             self.desk.submit(lambda: None).result()  # this round learns the new vectors
         except Exception as error:  # the model works without them
             if not self._closed:
-                logger.warning("names of classes could not be taught: %s", error)
+                logger.warning("names of classes could not be embedded: %s", error)
 
     def _check_new(self, name: str, sure: bool, but: int | None = None) -> None:
         """Refuse a name in use; unless `sure`, also refuse one that hardly differs from another."""

@@ -349,7 +349,7 @@ class Desk:
         """Return whether only class names changed and learning them is left to the background."""
         learner = self.learner
         work = (len(learner.pool.labelled_idx) + 1) * learner.pool.features.shape[1] * len(columns)
-        return learner.can_update(columns, learner.taught_names) and work > RETRAINED_UP_TO
+        return learner.can_update(columns, learner.name_vectors) and work > RETRAINED_UP_TO
 
     def _work(self) -> None:
         while True:

@@ -1,16 +1,15 @@
 """Queues: ranked lists of items to label or to look at again, and the data they are computed from.
 
-All queues are functions of one `Look`, a copy of the state, so that the page, the API and `export` agree. No
-queue that depends on the model's guesses contains a leased random check or a test item: those guesses are
-hidden.
+Every queue is a function of one `QueueData`, a copy of the state: page, API and `export` agree. The model's
+guesses for leased random checks and test items are hidden, so no queue by guesses contains these items.
 
-Near copies of an item that the model predicts as the same class can be labelled by one key. They save work
-but teach the model little, so they are offered only if the model is at least SURE of the item and of the
-copy. Without that rule, 500 labels by 131 keys (`simulate --hands bulk`, Banking-77) gave an accuracy of .32
-on the other items; 125 items chosen one by one give .61. The reason: labels that pile up on a few classes
-attract the predictions of other items. With SURE = .9, one group of digits still cost 2 points; with .95 none
-was offered. Of pairs with a cosine above COPY, 89 % have the same class on Banking-77, 99 % on Clinc-150, 96
-% on MPQA.
+An item and its near copies (cosine above COPY) that the model predicts as the same class can be labelled by
+one key. This saves work, but the model learns little, so it is offered only if the model is at least SURE of
+the item and of the copy. Without that rule, 500 labels by 131 keys (`simulate --hands bulk`, Banking-77) gave
+an accuracy of .32 on the other items; 125 items chosen one by one give .61. The reason: labels that pile up
+on a few classes attract the predictions of other items. With SURE = .9, one group of digits still cost 2
+points; with .95 none was offered. Of pairs with a cosine above COPY, 89 % have the same class on Banking-77,
+99 % on Clinc-150 and 96 % on MPQA.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -48,7 +47,7 @@ AGREED = 0.8  # consensus probability of a label below which it is disputed
 MOST = 25  # near copies shown beside an item: a person can check this many, each with a letter
 
 
-class Look(NamedTuple):
+class QueueData(NamedTuple):
     """A copy of a project's data at one moment."""
 
     features: np.ndarray | LazyScaled  # (n, d)
@@ -64,7 +63,7 @@ class Look(NamedTuple):
     is_assessed: bool = True  # whether `left_out` is known
 
 
-class Asked(NamedTuple):
+class QueueRequest(NamedTuple):
     """A request for a queue: its name, and the class, item or range it is about."""
 
     name: str
@@ -74,7 +73,7 @@ class Asked(NamedTuple):
     high: float = HIGH
 
 
-class Found(NamedTuple):
+class QueueItem(NamedTuple):
     """An item of a queue, and its score."""
 
     item: int
@@ -87,94 +86,96 @@ class Queue(NamedTuple):
     title: str
     sentence: str
     needs: str  # "class", "item", "class if any" or nothing
-    find: Callable[[Look, Asked], list[Found]]
+    find: Callable[[QueueData, QueueRequest], list[QueueItem]]
 
 
-def queue(look: Look, asked: Asked) -> list[Found]:
+def queue(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     """Return all items of a queue."""
-    check_choice(asked.name, "queue", list(QUEUES))
-    if missing(asked):
-        needs = QUEUES[asked.name].needs
-        raise EverylabelError(f"queue is {asked.name!r} without {needs}; expected a {needs}")
-    return QUEUES[asked.name].find(look, asked)
+    check_choice(request.name, "queue", list(QUEUES))
+    if missing(request):
+        needs = QUEUES[request.name].needs
+        raise EverylabelError(f"queue is {request.name!r} without {needs}; expected a {needs}")
+    return QUEUES[request.name].find(data, request)
 
 
-def missing(asked: Asked) -> bool:
+def missing(request: QueueRequest) -> bool:
     """Return whether a queue lacks the class or item that it needs."""
-    needs = QUEUES[asked.name].needs
-    return (needs == "class" and asked.class_ is None) or (needs == "item" and asked.item is None)
+    needs = QUEUES[request.name].needs
+    return (needs == "class" and request.class_ is None) or (needs == "item" and request.item is None)
 
 
-def labelled_otherwise(look: Look, item: int) -> list[int]:
+def labelled_otherwise(data: QueueData, item: int) -> list[int]:
     """Return the most similar items that have another label."""
-    own = look.labels.get(item)
-    others = np.array([i for i, label in look.labels.items() if label not in (own, NONE)], np.int64)
+    own = data.labels.get(item)
+    others = np.array([i for i, label in data.labels.items() if label not in (own, NONE)], np.int64)
     if not len(others):
         return []
-    likeness = cosines(look.features, others, item)
+    likeness = cosines(data.features, others, item)
     return [int(i) for i in others[np.argsort(-likeness, kind="stable")[:OTHERS]]]
 
 
-def without_label(look: Look, *, guessed: bool) -> np.ndarray:
+def without_label(data: QueueData, *, guessed: bool) -> np.ndarray:
     """Return items that nobody has answered; guessed : only those whose guess may be shown."""
-    free = np.ones(len(look.features), bool)
-    free[[*look.answers]] = False
+    free = np.ones(len(data.features), bool)
+    free[[*data.answers]] = False
     if guessed:
-        free[[*look.hidden]] = False
+        free[[*data.hidden]] = False
     return np.flatnonzero(free)
 
 
-def _between(look: Look, asked: Asked) -> list[Found]:
+def _between(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     """Items with p(class), or the largest probability, between `low` and `high`; the surest first.
 
     In a multi-label project: the probability of the decision on the class, or on the class that the item most
     probably has. (The least certain of many decisions is nearly always half sure, which would list all
     items.)
     """
-    free, probs = _guessed(look, asked.class_)
-    if look.multi_label and look.probabilities is not None and look.thresholds is not None:
-        some = slice(None) if asked.class_ is None else slice(asked.class_, asked.class_ + 1)
-        p, t = look.probabilities[free][:, some], look.thresholds[some]
+    free, probs = _guessed(data, request.class_)
+    if data.multi_label and data.probabilities is not None and data.thresholds is not None:
+        some = slice(None) if request.class_ is None else slice(request.class_, request.class_ + 1)
+        p, t = data.probabilities[free][:, some], data.thresholds[some]
         yes = p * (1.0 - t) / np.maximum(p * (1.0 - t) + (1.0 - p) * t, 1e-12)  # 0.5 at the threshold
         most = yes.max(axis=1, initial=0.0)
         probs = np.maximum(most, 1.0 - most)
-    inside = (probs >= asked.low) & (probs <= asked.high)
+    inside = (probs >= request.low) & (probs <= request.high)
     return _best(free[inside], probs[inside])
 
 
-def _predicted(look: Look, asked: Asked) -> list[Found]:
+def _predicted(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     """Items predicted as the class, or as any; the surest first."""
-    free, probs = _guessed(look, asked.class_)
-    if look.probabilities is None:
+    free, probs = _guessed(data, request.class_)
+    if data.probabilities is None:
         return []
-    said = predicted(look.probabilities[free], look.thresholds)
-    there = said.any(axis=1) if asked.class_ is None else said[:, asked.class_]
+    said = predicted(data.probabilities[free], data.thresholds)
+    there = said.any(axis=1) if request.class_ is None else said[:, request.class_]
     return _best(free[there], probs[there])
 
 
-def _more(look: Look, asked: Asked) -> list[Found]:
+def _more(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     """Items for which the class is plausible, even if another is more probable: this finds rare classes."""
-    free, probs = _guessed(look, asked.class_)
+    free, probs = _guessed(data, request.class_)
     return _best(free[probs >= PLAUSIBLE], probs[probs >= PLAUSIBLE])
 
 
-def _like(look: Look, asked: Asked) -> list[Found]:
+def _like(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     """Unanswered items similar to one item; the most similar first."""
-    assert asked.item is not None
-    free = without_label(look, guessed=False)
-    free = free[free != asked.item]
-    likeness = cosines(look.features, free, asked.item)
+    assert request.item is not None
+    free = without_label(data, guessed=False)
+    free = free[free != request.item]
+    likeness = cosines(data.features, free, request.item)
     return _best(free[likeness >= ALIKE], likeness[likeness >= ALIKE])
 
 
-def _suspect(look: Look, asked: Asked) -> list[Found]:
+def _suspect(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     """Items whose label is probably wrong; the most probable errors first."""
-    stands = ((i, found) for i, found in look.left_out.items() if look.labels.get(i) == found.label)
+    stands = ((i, found) for i, found in data.left_out.items() if data.labels.get(i) == found.label)
     likely = [
         (-found.wrong, i) for i, found in stands if found.wrong >= LIKELY and found.guess != found.label
     ]
     return [
-        Found(i, -wrong) for wrong, i in sorted(likely) if asked.class_ in (None, *_doubted(look.left_out[i]))
+        QueueItem(i, -wrong)
+        for wrong, i in sorted(likely)
+        if request.class_ in (None, *_doubted(data.left_out[i]))
     ]
 
 
@@ -185,44 +186,47 @@ def _doubted(found: LeftOut) -> Collection[int]:
     return classes_of(found.label)
 
 
-def expected_errors(look: Look) -> float:
+def expected_errors(data: QueueData) -> float:
     """Return the expected number of wrong labels."""
-    return sum(found.wrong for i, found in look.left_out.items() if look.labels.get(i) == found.label)
+    return sum(found.wrong for i, found in data.left_out.items() if data.labels.get(i) == found.label)
 
 
-def _disputed(look: Look, asked: Asked) -> list[Found]:
+def _disputed(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     """Items with tied votes, or whose label the consensus doubts; the least certain first.
 
     In a multi-label project votes are tied on a class, and the latest item comes first.
     """
-    several = {i: [a for a in given if a.value != CANNOT_TELL] for i, given in look.answers.items()}
-    several = {i: given for i, given in several.items() if len(given) > 1 and i not in look.final}
+    several = {i: [a for a in given if a.value != CANNOT_TELL] for i, given in data.answers.items()}
+    several = {i: given for i, given in several.items() if len(given) > 1 and i not in data.final}
     tied = [i for i, given in several.items() if is_tied([a.value for a in given])]
-    if look.multi_label:
-        if asked.class_ is not None:
-            of = {i: tied_classes([a.value for a in several[i]]) or [asked.class_] for i in tied}
-            tied = [i for i in tied if asked.class_ in of[i]]
-        return [Found(i) for i in _latest(look, tied)]
-    known = [i for i in several if i in look.labels and i in look.consensus]
-    agreed = ((i, look.labels[i], look.consensus[i].probs) for i in known)
+    if data.multi_label:
+        if request.class_ is not None:
+            of = {i: tied_classes([a.value for a in several[i]]) or [request.class_] for i in tied}
+            tied = [i for i in tied if request.class_ in of[i]]
+        return [QueueItem(i) for i in _latest(data, tied)]
+    known = [i for i in several if i in data.labels and i in data.consensus]
+    agreed = ((i, data.labels[i], data.consensus[i].probs) for i in known)
     sure = {i: probs[label] for i, label, probs in agreed if label in probs}
     doubtful = sorted((p, i) for i, p in sure.items() if i in tied or p < AGREED)
-    return [*(Found(i, p) for p, i in doubtful), *(Found(i) for i in _latest(look, tied) if i not in sure)]
+    return [
+        *(QueueItem(i, p) for p, i in doubtful),
+        *(QueueItem(i) for i in _latest(data, tied) if i not in sure),
+    ]
 
 
-def _unanswered(look: Look, asked: Asked) -> list[Found]:
+def _unanswered(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     """Answered items without a yes or no to the class, which may be a new one; the most probable first."""
-    sets = {i: label for i, label in look.labels.items() if isinstance(label, ClassSet)}
-    some = [i for i, (present, absent) in sets.items() if asked.class_ not in (*present, *absent)]
-    items = np.array([i for i in some if i not in look.hidden], np.int64)
-    known = look.probabilities
-    return _best(items, np.zeros(len(items)) if known is None else known[items, asked.class_])
+    sets = {i: label for i, label in data.labels.items() if isinstance(label, ClassSet)}
+    some = [i for i, (present, absent) in sets.items() if request.class_ not in (*present, *absent)]
+    items = np.array([i for i in some if i not in data.hidden], np.int64)
+    known = data.probabilities
+    return _best(items, np.zeros(len(items)) if known is None else known[items, request.class_])
 
 
-def _cannot_tell(look: Look, asked: Asked) -> list[Found]:
+def _cannot_tell(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     """Items that everybody who answered could not tell; the latest first."""
-    unknown = [i for i, given in look.answers.items() if all(a.value == CANNOT_TELL for a in given)]
-    return [Found(i) for i in _latest(look, unknown)]
+    unknown = [i for i, given in data.answers.items() if all(a.value == CANNOT_TELL for a in given)]
+    return [QueueItem(i) for i in _latest(data, unknown)]
 
 
 QUEUES = {
@@ -237,22 +241,22 @@ QUEUES = {
 }
 
 
-def _guessed(look: Look, class_: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _guessed(data: QueueData, class_: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Return unanswered items, and the probability of the class (or the largest, if none is named)."""
-    free = without_label(look, guessed=True)
-    if look.probabilities is None:
+    free = without_label(data, guessed=True)
+    if data.probabilities is None:
         return free[:0], np.zeros(0)
-    probs = look.probabilities[free]
+    probs = data.probabilities[free]
     return free, probs.max(axis=1, initial=0.0) if class_ is None else probs[:, class_]
 
 
-def _best(items: np.ndarray, scores: np.ndarray) -> list[Found]:
+def _best(items: np.ndarray, scores: np.ndarray) -> list[QueueItem]:
     order = np.argsort(-scores, kind="stable")
-    return [Found(int(items[i]), float(scores[i])) for i in order]
+    return [QueueItem(int(items[i]), float(scores[i])) for i in order]
 
 
-def _latest(look: Look, items: Sequence[int]) -> list[int]:
-    return sorted(items, key=lambda i: -max(answer.seq for answer in look.answers[i]))
+def _latest(data: QueueData, items: Sequence[int]) -> list[int]:
+    return sorted(items, key=lambda i: -max(answer.seq for answer in data.answers[i]))
 
 
 def cosines(features: np.ndarray | LazyScaled, items: np.ndarray, item: int) -> np.ndarray:

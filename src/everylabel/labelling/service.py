@@ -177,7 +177,7 @@ class Service:
             if changes:
                 self.desk.emit(person, events.Settings(**changes))
             if changes.get("names"):
-                self.classes.teach_all()
+                self.classes.embed_all()
             return lambda: {"settings": dict(self.state.settings)}
 
         return self.desk.submit(command)

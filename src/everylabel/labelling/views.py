@@ -24,7 +24,7 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import Arriving
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.quality.accuracy import FEWEST, FEWEST_OF_CLASS, Interval
-from everylabel.labelling.queues import MOST, SURE, Look, near_copies
+from everylabel.labelling.queues import MOST, SURE, QueueData, near_copies
 from everylabel.labelling.state.state import LabelSet, State, digest
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
@@ -46,7 +46,7 @@ from everylabel.selection.strategies import STRATEGIES as RULES
 
 STRATEGIES = {
     "herding": "Coverage: recommended. Asks about uncertain items that are similar to many unlabelled ones.",
-    "lookahead": "Look ahead: asks where a label would reduce expected errors most. For many classes.",
+    "lookahead": "QueueData ahead: asks where a label would reduce expected errors most. For many classes.",
     "margin": "Margin: asks where the two best guesses are closest. Fast; for later stages.",
     "entropy": "Entropy: asks where the model is most unsure over all classes.",
     "least_confident": "Least confident: asks where even the best guess is unlikely.",
@@ -270,13 +270,13 @@ class Views:
             "absent": [absent_in_reply(labels.get(int(i))).get("absent") for i in idx],
         }
 
-    def look(self) -> Look:
+    def look(self) -> QueueData:
         """Return a copy of all data that queues are computed from; blocks."""
 
-        def copied() -> tuple[Look, np.ndarray | None, list[int], Learner]:
+        def copied() -> tuple[QueueData, np.ndarray | None, list[int], Learner]:
             state, learner, assessed = self.state, self.desk.learner, self.desk.assessment
             agreed = {i: self.desk.consensus_on(i) for i in self.desk.consensus}
-            look = Look(
+            look = QueueData(
                 learner.pool.features,
                 None,
                 dict(state.labels),

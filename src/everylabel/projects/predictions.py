@@ -19,7 +19,7 @@ from everylabel.data.read import ARRAYS, TABLES, read
 from everylabel.data.readers.rows import column_names
 from everylabel.data.readers.table import NO_IDS
 from everylabel.labelling.model.learner import fit_classes
-from everylabel.labelling.model.training import ClassNames, Prepared, prepare, teaching_names, train
+from everylabel.labelling.model.training import ClassNames, Prepared, confirmed_names, prepare, train
 from everylabel.labelling.sources.consensus import find_consensus
 from everylabel.labelling.sources.evidence import Evidence
 from everylabel.labelling.state.state import LabelSet
@@ -77,7 +77,7 @@ def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
 
 def trained_with_evidence(prepared: Prepared, label_set: LabelSet) -> tuple[Posterior, Evidence | None]:
     """Return the trained model, and the suggestions' evidence about the project's own items."""
-    names = names_that_teach(prepared, label_set)
+    names = confirmed_name_rows(prepared, label_set)
     if not (label_set.labels or names is not None or label_set.suggestions):
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
     k = len(label_set.classes)
@@ -149,13 +149,13 @@ def read_labels(
     return LabelSet.of(state, vectors, trusted).seen_from(ids)
 
 
-def names_that_teach(prepared: Prepared, label_set: LabelSet) -> NameRows | None:
+def confirmed_name_rows(prepared: Prepared, label_set: LabelSet) -> NameRows | None:
     """Return the class names as training rows, if the labels confirm them or the user trusts them."""
     k = len(label_set.classes)
     labels = label_set.labels | dict.fromkeys(label_set.none, k)
     n_classes = k + bool(label_set.none)
     how = label_set.trust_names, label_set.multi_label
-    return teaching_names(label_set.names, prepared.features, labels, n_classes, prepared.scaling, *how)
+    return confirmed_names(label_set.names, prepared.features, labels, n_classes, prepared.scaling, *how)
 
 
 def predict(

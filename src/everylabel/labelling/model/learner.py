@@ -20,13 +20,13 @@ from everylabel.labelling.model.training import (
     RuledOut,
     TrainingSet,
     columns_out,
+    confirmed_names,
     targets,
-    teaching_names,
     train,
 )
 from everylabel.labelling.sources.evidence import Evidence, weigh
+from everylabel.labelling.sources.joint_training import posterior_of, rows_of, train_jointly
 from everylabel.labelling.sources.review import Reviewed, review_given
-from everylabel.labelling.sources.teaching import posterior_of, rows_of, teach
 from everylabel.labelling.state.types import FREE, REVIEW, ClassSet, Place, Suggestions
 from everylabel.models.names import NameRows
 from everylabel.models.thresholds import USUAL, thresholds_of
@@ -80,11 +80,11 @@ class Learner:
             features = rows.on_scale(ids, 0, n, self.scaling, self.lazy)
         if before is not None:
             mean = before.columns, np.asarray(before.pool.posterior.mean)
-        self.columns, self.taught_names = training.columns, training.names
+        self.columns, self.name_vectors = training.columns, training.names
         self.multi_label = training.multi_label
         self.thresholds: Mapping[int, float] = {} if before is None else before.thresholds  # by class number
         self.trusts_names = training.trusts_names
-        self.uses_suggestions = False  # whether suggestions teach
+        self.uses_suggestions = False  # whether the model has learned from suggestions
         self.evidence: Evidence | None = None  # of suggestions; None if no source counts
         self.reviewed: Reviewed | None = None  # given labels, if people review them
         self.places: dict[int, Place] = dict(training.places)  # the places that the pool reflects
@@ -111,7 +111,7 @@ class Learner:
         labels, ruled_out, k = training.labels(), training.ruled_out(), training.n_classes
         names = {j: training.names[c] for j, c in enumerate(training.columns) if c in training.names}
         how = training.trusts_names, training.multi_label
-        self.names = teaching_names(names, features, labels, k, self.scaling, *how)
+        self.names = confirmed_names(names, features, labels, k, self.scaling, *how)
         self.names_hold = self.names is not None or not names or not labels
         init = None if mean is None else _as_columns(*mean, training.columns, features.shape[1] + 1)
         sources = training.sources()
@@ -153,9 +153,9 @@ class Learner:
 
     def can_update(self, columns: Sequence[int], names: Mapping[int, np.ndarray]) -> bool:
         """Return whether classes were only appended, if anything, and the class names have not changed."""
-        before, taught = len(self.columns), self.taught_names
+        before, vectors = len(self.columns), self.name_vectors
         # vectors of names are cached, so equal ones are the same object
-        same = names.keys() == taught.keys() and all(names[c] is taught[c] for c in names)
+        same = names.keys() == vectors.keys() and all(names[c] is vectors[c] for c in names)
         return same and tuple(columns[:before]) == tuple(self.columns)
 
     def update(self, places: Mapping[int, Place], columns: Sequence[int], n_items: int) -> None:
@@ -177,7 +177,7 @@ class Learner:
                 self.places[item] = place
         outgrown = self.pool.features.size * self.pool.n_classes > EXACT_UP_TO
         if self.exact and (outgrown or len(labels) >= RETRAINED_FROM):  # one training replaces many updates
-            now = TrainingSet(self.columns, self.places, self.taught_names, n_items, self.trusts_names)
+            now = TrainingSet(self.columns, self.places, self.name_vectors, n_items, self.trusts_names)
             now = now._replace(multi_label=self.multi_label)
             before, mean = self.pool, np.asarray(self.pool.posterior.mean)
             self.pool = self._train(before.features, now, (self.columns, mean))
@@ -325,7 +325,7 @@ class Fitted(NamedTuple):
 
     posterior: Posterior
     evidence: Evidence | None = None  # of suggestions; None if the head alone predicts better
-    is_taught: bool = False  # whether suggestions taught
+    used_suggestions: bool = False  # whether the posterior learned from suggestions
 
 
 def fit(
@@ -341,15 +341,15 @@ def fit(
     tol: float = 1e-8,
     multi_label: bool = False,
 ) -> Fitted:
-    """Return the posterior trained on labels and sources; for the arguments see `train` and `teach`."""
+    """Return the posterior trained on labels and sources; arguments as in `train` and `train_jointly`."""
     if not sources:
         how: dict[str, Any] = {"ruled_out": ruled_out, "init": init, "tol": tol, "multi_label": multi_label}
         return Fitted(train(features, labels, k, names, **how))
-    taught = teach(features, labels, sources, k, names=names, drawn=drawn, ruled_out=ruled_out, tol=tol)
-    posterior = posterior_of(taught, features, labels, names)
-    heard = taught.heard, taught.confusions, max(1, k), drawn, taught.targets
-    evidence = weigh(posterior, labels, *heard)
-    return Fitted(posterior, evidence, taught.targets is not None)
+    head = train_jointly(features, labels, sources, k, names=names, drawn=drawn, ruled_out=ruled_out, tol=tol)
+    posterior = posterior_of(head, features, labels, names)
+    sources_used = head.used, head.confusions, max(1, k), drawn, head.targets
+    evidence = weigh(posterior, labels, *sources_used)
+    return Fitted(posterior, evidence, head.targets is not None)
 
 
 def fit_classes(
@@ -375,7 +375,7 @@ def fit_classes(
     evidence = whole.evidence
     if evidence is not None:
         evidence = evidence._replace(logs=evidence.logs[:, :k])
-    return Fitted(posterior, evidence, whole.is_taught)
+    return Fitted(posterior, evidence, whole.used_suggestions)
 
 
 def predicted(probabilities: np.ndarray, thresholds: np.ndarray | None) -> np.ndarray:

@@ -4,8 +4,8 @@ The scale is fitted on an evenly spaced sample of the items in the pool. Trainin
 has grown by half. Pools above COPIED_UP_TO numbers are not copied: the scale is folded into products
 (`LazyScaled`).
 
-Class names teach through vectors of their phrases, made by the encoder of the texts. The vectors are cached
-in a file in half precision, which makes no measurable difference; the file may be deleted at any time.
+The model also learns from the vectors of class names, made by the encoder of the texts. They are cached in a
+file in half precision, which makes no measurable difference; the file may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -239,11 +239,11 @@ class TrainingSet(NamedTuple):
 
     columns : class of each column of the model
     places : items that are not free: labelled, leased, excluded, or with classes ruled out
-    names : class -> vectors of its name, which may teach
+    names : class -> vectors of its name, from which the model may learn
     n_items : number of items in the pool
-    trusts_names : names teach even if leave-one-out does not confirm them
+    trusts_names : learn from names even if leave-one-out does not confirm them
     suggestions : suggestions of sources that are not fully trusted
-    without_suggestions : items whose suggestions must not teach
+    without_suggestions : items whose suggestions the model must not learn from
     drawn : weights of labelled items that were drawn at random
     review : whether people review given labels
     multi_label : an item may have several classes, or none
@@ -291,7 +291,7 @@ def columns_out(place: Place, columns: Sequence[int]) -> frozenset[int]:
     return found if len(found) < len(columns) else frozenset()
 
 
-def teaching_names(
+def confirmed_names(
     vectors: Mapping[int, np.ndarray],
     features: np.ndarray | LazyScaled,
     labels: Mapping[int, Any],

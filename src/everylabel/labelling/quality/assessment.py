@@ -339,7 +339,7 @@ def _gain(
     """Return the accuracy gained from the last fifth of the labels, if it can be computed.
 
     It cannot if a fine-tuned encoder was trained on those labels, since they cannot be left out. Nor can it
-    if suggestions teach: training without the last labels would measure their sources again.
+    if it learns from suggestions: training without the last labels would measure their sources again.
     """
     labels = training.labels()
     last = max(10, len(labels) // 5)

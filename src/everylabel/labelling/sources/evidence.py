@@ -3,7 +3,7 @@
 For an item x with suggestions s_j of sources j, theta_j the confusion matrix of j by people's labels,
     p(y | x, s) prop. to p(y | x) (prod_j theta_j[y, s_j])^g
     g = (a + 1) / (a + b + 2),   a, b the labels that the sources alone, or the head alone, predict rightly
-p is of the head without the item's own suggestions (`teaching.without_own`). A source that gives a
+p is of the head without the item's own suggestions (`joint_training.without_own`). A source that gives a
 probability v for each class counts as sum_s v[s] theta_j[y, s]. a and b count labels on which head
 (leave-one-out) and sources (confusion matrices by five folds) differ; items
 that a strategy chose count CHOSEN.
@@ -127,7 +127,7 @@ def weigh(
 ) -> Evidence | None:
     """Return the evidence of sources, raised to the power g; None without sources.
 
-    posterior : of the head, with the labels' data first (`teaching.posterior_of`)
+    posterior : of the head, with the labels' data first (`joint_training.posterior_of`)
     drawn : as in `measure`
     targets : what the head has learned from the suggestions
     """

@@ -310,7 +310,7 @@ class State:
         return [(source, one._replace(class_=number)) for source, one, number in now if number is not None]
 
     def without_suggestions(self) -> frozenset[int]:
-        """Return items whose suggestions must not teach: test items, removed items and "cannot tell"."""
+        """Return items whose suggestions are not learned: test items, removed items and "cannot tell"."""
         answered = (item for item in self.answers if item not in self.labels)
         return frozenset({*self.test, *self.missing, *answered})
 
@@ -429,16 +429,16 @@ class LabelSet(NamedTuple):
     labels: dict[int, Any]  # a class, or a `ClassSet` in a multi-label project
     answers: dict[int, list[Answer]]
     times: dict[int, float]  # event number of an answer -> time
-    names: dict[int, np.ndarray]  # class -> vectors of its name, which may teach
+    names: dict[int, np.ndarray]  # class -> vectors of its name, from which the model may learn
     withdrawn: list[int]  # items whose labels no longer count because their content changed
     test: dict[int, Any]  # labels of the test set: never trained on
-    none: list[int]  # items that belong to no class; they teach, too
+    none: list[int]  # items that belong to no class; learned, too
     by_model: dict[int, Value]  # auto-labels
-    ruled_out: dict[int, frozenset[int]]  # classes ruled out for items without a label; they teach, too
+    ruled_out: dict[int, frozenset[int]]  # classes ruled out for items without a label; learned, too
     missing: Sequence[int] = ()  # items that are gone from their source
-    trust_names: bool = False  # names teach even if leave-one-out does not confirm them
+    trust_names: bool = False  # learn from names even if leave-one-out does not confirm them
     generation: events.Generation | None = None  # the fine-tuned encoder's generation of features
-    suggestions: Sequence[Suggestions] = ()  # from sources that are not fully trusted; they teach, too
+    suggestions: Sequence[Suggestions] = ()  # from sources that are not fully trusted; learned, too
     drawn: Mapping[int, float] | None = None  # weights of labelled items that were drawn at random
     given: Mapping[int, int] = MappingProxyType({})  # labels that people review
     multi_label: bool = False
@@ -446,7 +446,7 @@ class LabelSet(NamedTuple):
 
     @classmethod
     def of(cls, state: State, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
-        """Return the labels of a state; vectors: class number -> vectors of its name, which may teach."""
+        """Return the labels of a state; vectors: class number -> vectors of its name."""
         book = state.book
         place = {number: j for j, number in enumerate(book.order)}
 

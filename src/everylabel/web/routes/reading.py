@@ -21,9 +21,9 @@ from everylabel.labelling.queues import (
     OF_ALL,
     OF_SETS,
     QUEUES,
-    Asked,
-    Found,
-    Look,
+    QueueData,
+    QueueItem,
+    QueueRequest,
     expected_errors,
     labelled_otherwise,
     missing,
@@ -152,12 +152,12 @@ def reading(views: Views, shown: Shown, files: Downloads, about: dict[str, str])
         """
         return await to_thread(lambda: JSONResponse(views.predictions(after, offset, limit)))
 
-    def asked(name: str, class_: str | None, item: str | None, low: float, high: float) -> Asked:
+    def asked(name: str, class_: str | None, item: str | None, low: float, high: float) -> QueueRequest:
         value = int(class_) if class_ is not None and re.fullmatch("[0-9]{1,9}", class_) else class_
         known = None if value is None else views.state.book.number(value)
-        return Asked(name, known, None if item is None else views.position(item), low, high)
+        return QueueRequest(name, known, None if item is None else views.position(item), low, high)
 
-    def otherwise(look: Look, item: int) -> list[dict[str, Any]]:
+    def otherwise(look: QueueData, item: int) -> list[dict[str, Any]]:
         """Return the most similar items that have another label."""
         alike = ((views.desk.ids[i], look.labels[i]) for i in labelled_otherwise(look, item))
         return [
@@ -293,7 +293,7 @@ def _search(ids: Sequence[str], shown: Shown, words: str, limit: int) -> list[in
     return [*named, *found][:limit]
 
 
-def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
+def _counts(views: Views, wanted: dict[str, QueueRequest]) -> list[dict[str, Any]]:
     look = views.look()
     return [
         {
@@ -308,12 +308,12 @@ def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
     ]
 
 
-def _count(look: Look, asked: Asked) -> int | None:
+def _count(look: QueueData, asked: QueueRequest) -> int | None:
     unknown = missing(asked) or (asked.name == "suspect" and not look.is_assessed)
     return None if unknown else len(queue(look, asked))
 
 
-def _ranked(look: Look, found: Found) -> dict[str, Any]:
+def _ranked(look: QueueData, found: QueueItem) -> dict[str, Any]:
     """Return an item's score in the queue, and the class predicted for it without its own label."""
     out = look.left_out.get(found.item)
     score = None if found.score is None else round(found.score, 6)

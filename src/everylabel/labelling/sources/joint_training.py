@@ -54,16 +54,16 @@ IMPOSSIBLE = -1e3  # logarithm of a probability
 CLOSEST = 0.05  # least 1 - w r v, for an item that alone determines a direction
 
 
-class Taught(NamedTuple):
+class TrainedHead(NamedTuple):
     """A head trained on labels and suggestions."""
 
     mean: np.ndarray  # (d + 1, k)
     targets: SoftTargets | None  # None if no source teaches
     confusions: dict[str, Confusion]
-    heard: tuple[Suggestions, ...] = ()  # suggestions of the sources that are not ignored
+    used: tuple[Suggestions, ...] = ()  # suggestions of the sources that are not ignored
 
 
-def teach(
+def train_jointly(
     features: "np.ndarray | LazyScaled",
     labels: Mapping[int, int],
     sources: Sequence[Suggestions],
@@ -73,7 +73,7 @@ def teach(
     drawn: Mapping[int, float] | None = None,
     ruled_out: RuledOut = MappingProxyType({}),
     tol: float = 1e-8,
-) -> Taught:
+) -> TrainedHead:
     """Return the head trained on people's labels (row -> column), class names and suggestions.
 
     ruled_out : row without a label -> columns that people ruled out; such a row weighs as much as a label
@@ -85,25 +85,25 @@ def teach(
     mean = np.zeros((features.shape[1] + 1, k))
     if len(y):
         mean = fit_map(x, y, k, precision, weights=weights, tol=tol)
-    heard = tuple(one for one in sources if len(one.items) and confusions[one.source].useless <= USELESS_FROM)
-    items = rest_of(heard, labels, ruled_out)
+    used = tuple(one for one in sources if len(one.items) and confusions[one.source].useless <= USELESS_FROM)
+    items = rest_of(used, labels, ruled_out)
     if not len(items):
-        return Taught(mean, None, confusions)
+        return TrainedHead(mean, None, confusions)
     more = features[items].astype(np.float64)
     design, certain = np.concatenate([x, more]), np.eye(k)[y]
     light = np.where(np.isin(items, list(ruled_out)), 1.0, WEIGHT)
     weights = np.concatenate([weights, light])
     logits, learned, targets = more @ mean[:-1] + mean[-1], confusions, None
     for i in range(ROUNDS):
-        said = log_likelihood(items, heard, learned, labels, k, ruled_out)
+        said = log_likelihood(items, used, learned, labels, k, ruled_out)
         q = np.asarray(softmax(logits + said))
         both = np.concatenate([certain, q])
         accuracy = tol if i == ROUNDS - 1 else CLASSIFIES
         mean = fit_map(design, both, k, precision, weights=weights, init=mean, soft=True, tol=accuracy)
         change = without_own(mean, design, both, weights, precision)[len(y) :]
         logits, targets = more @ mean[:-1] + mean[-1] + change, SoftTargets(items, q, light, change)
-        learned = {s.source: measure(s, labels, k, drawn, UNLIKELY, targets) for s in heard}
-    return Taught(mean, targets, confusions, heard)
+        learned = {s.source: measure(s, labels, k, drawn, UNLIKELY, targets) for s in used}
+    return TrainedHead(mean, targets, confusions, used)
 
 
 def without_own(
@@ -119,26 +119,26 @@ def without_own(
 
 
 def posterior_of(
-    taught: Taught,
+    head: TrainedHead,
     features: "np.ndarray | LazyScaled",
     labels: Mapping[int, int],
     names: NameRows | None = None,
 ) -> Posterior:
-    """Return the posterior of a taught head, with the curvature and data of everything it was trained on.
+    """Return the posterior of a trained head, with the curvature and data of everything it was trained on.
 
     Later labels are best learned by second-order steps. They use the full curvature in the covariance and
     take no longer than without suggestions. (Exact updates with the suggestions as a linear term took two to
     seven times as long, and were no better after 20 labels on three sets.)
     """
     x, y, weights = rows_of(features, labels, names)
-    precision = suited_precision(taught.mean.shape[1])
-    posterior = laplace(taught.mean, x, prior_precision=precision, weights=weights, labels=y)
-    if taught.targets is None:
+    precision = suited_precision(head.mean.shape[1])
+    posterior = laplace(head.mean, x, prior_precision=precision, weights=weights, labels=y)
+    if head.targets is None:
         return posterior
-    items, probs, light, _ = taught.targets
+    items, probs, light, _ = head.targets
     more = features[items].astype(np.float64)
     rows, every = np.concatenate([x, more]), np.concatenate([weights, light])
-    whole = laplace(taught.mean, rows, prior_precision=precision, weights=every, keep_data=False)
+    whole = laplace(head.mean, rows, prior_precision=precision, weights=every, keep_data=False)
     return note_shares(whole.replace(data=posterior.data), more, probs, light)
 
 
