@@ -27,7 +27,7 @@ class Mutant(NamedTuple):
 
 CORE = [
     Mutant("web/arrivals.py", "if self.shown.may_show(items, i)]", "]", "web/test_arrivals.py"),
-    Mutant("projects/log.py", "if found != before.log:", "if False:", "cli/test_label.py"),
+    Mutant("projects/log.py", "if found != mark:", "if False:", "cli/test_label.py"),
     Mutant("projects/features.py", "arrays, mode=PRIVATE)", "arrays)", "projects/test_sealed_files.py"),
     Mutant("web/item_view.py", ", mode=PRIVATE)", ")", "projects/test_sealed_files.py"),
     Mutant("log/database.py", "mkdir(mode=0o700, ", "mkdir(", "projects/test_sealed_files.py"),
@@ -187,7 +187,7 @@ CORE = [
     Mutant("models/names.py", "max(len(numbers) / 2, LIGHTEST)", "max(len(numbers), LIGHTEST)", "models/test_names.py"),
     Mutant("models/names.py", "hits - chance > AGREEMENT", "hits + chance > -AGREEMENT", "models/test_names.py"),
     Mutant("models/class_names.py", "POOL_NORM / size if", "1.0 / size if", "models/test_class_names.py::test_rows_teach_whatever_is_trained"),
-    Mutant("models/class_names.py", "are_of_use(rows, X, numbers, len(classes), precision)", "True", "models/test_class_names.py::test_labels_find_out_that_names_lie"),
+    Mutant("models/class_names.py", "are_confirmed(rows, X, numbers, len(classes), precision)", "True", "models/test_class_names.py::test_labels_find_out_that_names_lie"),
     Mutant("selection/strategies/herding.py", "np.maximum(similar - covered, 0.0)", "similar", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),
     Mutant("selection/strategies/herding.py", "1.0 + math.pi / 8", "1.0 + 0 *", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),
     Mutant("selection/strategies/herding.py", "1.0 - rarity**3", "1.0 - 0 * rarity", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),

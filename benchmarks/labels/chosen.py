@@ -13,7 +13,7 @@ import everylabel as el
 from benchmarks.labels.curve import STOPS, Point, batches, guesses, measured
 from benchmarks.labels.sets import Data
 from everylabel.labelling.model.training import train
-from everylabel.models.names import NameRows, are_of_use, name_rows
+from everylabel.models.names import NameRows, are_confirmed, name_rows
 from everylabel.models.scaling import Scaling, fit_pool_scaling, fit_scaling, suited_precision
 
 TRAINED = 1e-3  # tolerance of trainings, from where the last one ended: good enough to classify by
@@ -68,7 +68,7 @@ def ours(data: Data) -> Head:
 
 def _hold(rows: NameRows | None, head: Head, labels: dict[int, int]) -> bool:
     k = head.data.k
-    return rows is not None and are_of_use(rows, *head.rows(labels), k, suited_precision(k))
+    return rows is not None and are_confirmed(rows, *head.rows(labels), k, suited_precision(k))
 
 
 def one_by_one(head: Head, strategy: str, seed: int) -> Iterator[Point]:

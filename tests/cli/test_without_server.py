@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.data.source_diff import Known
+from everylabel.data.source_diff import RecordedRows
 from everylabel.projects.log import Label, bring_up_to_date, project_log
 from everylabel.projects.project import open_project
 
@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = open_project(place / "x.npz", classes=["a", "b"])
     labels = [Label(project.ids[i], "ab"[i % 2]) for i in range(10)]
     with project_log(project, None, write=True) as store:
-        store.set_items(Known(project.ids, project.digests))
+        store.set_items(RecordedRows(project.ids, project.digests))
         bring_up_to_date(store, project.ids, classes=project.classes, labels=labels, project=project.id)
     return project.folder
 

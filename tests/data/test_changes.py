@@ -10,7 +10,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import no_labels
 from everylabel.data.digests import text_digests
 from everylabel.data.items import Items
-from everylabel.data.source_diff import NOT_NOTED, Change, Known, compare, match_rows
+from everylabel.data.source_diff import NOT_NOTED, Change, RecordedRows, compare, match_rows
 
 
 def source(texts: str | Sequence[str], ids: Sequence[str] | None = None) -> Items:
@@ -24,8 +24,8 @@ def source(texts: str | Sequence[str], ids: Sequence[str] | None = None) -> Item
     )
 
 
-def noted(items: Items, before: Known | None = None) -> Known:
-    return (before or Known((), ())).renewed(items)
+def noted(items: Items, before: RecordedRows | None = None) -> RecordedRows:
+    return (before or RecordedRows((), ())).renewed(items)
 
 
 def test_moved_rows_are_found_by_content() -> None:
@@ -79,7 +79,10 @@ def test_ids_count_more_than_contents() -> None:
 
 def test_rows_known_by_number_stay_so_when_ids_are_found() -> None:
     plain = noted(source("abcd"))
-    for known in (plain, Known(plain.keys, plain.digests, id_column=NOT_NOTED)):  # as older versions noted it
+    for known in (
+        plain,
+        RecordedRows(plain.keys, plain.digests, id_column=NOT_NOTED),
+    ):  # as older versions noted it
         change = compare(known, source("bcd", ["1", "2", "3"]))  # ids that are the numbers of other rows
         assert (change.keys, change.changed, change.gone) == (("1", "2", "3"), (), ("0",))
         change = compare(known, source("bcd", ["1001", "1002", "1003"]))  # ids that are no numbers of rows
@@ -91,7 +94,7 @@ def test_rows_known_by_number_stay_so_when_ids_are_found() -> None:
         assert (renewed.keys, renewed.own_ids) == (["0", "1", "2", "3"], ["2", "3", "4", "5"])
         later = compare(renewed, source("Xdcz", ["2", "5", "4", "0"]))  # 0 is new, and the log has had a 0
         assert (later.keys, later.changed, later.gone) == (("0", "3", "2", "4"), ("2",), ("3",))
-    older = Known(["x", "y"], text_digests("ab"), id_column=NOT_NOTED)
+    older = RecordedRows(["x", "y"], text_digests("ab"), id_column=NOT_NOTED)
     assert compare(older, source("aX", ["x", "y"])).changed == ("y",)
 
 
@@ -129,4 +132,4 @@ def test_labels_stay_with_their_contents_whatever_is_done_to_the_rows() -> None:
 
 
 def test_nothing_noted_is_no_change() -> None:
-    assert compare(Known((), ()), source("ab")) == Change(keys=("0", "1"))
+    assert compare(RecordedRows((), ()), source("ab")) == Change(keys=("0", "1"))

@@ -14,7 +14,7 @@ from everylabel.data import Items
 from everylabel.data.display import Pictures, Rows, Texts
 from everylabel.data.items import Options
 from everylabel.data.read import dataset_name, read, read_rows
-from everylabel.data.source_diff import Known, compare
+from everylabel.data.source_diff import RecordedRows, compare
 
 TEXTS = ["one text", " ", "another text"]
 
@@ -138,4 +138,4 @@ def test_classes_named_again() -> None:
 
 def test_texts_where_features_were_are_other_content() -> None:
     items = some(digests=["x", "y", "z"])
-    assert compare(Known(items.ids, ["one hash in all"]), items).changed == ("0", "1", "2")
+    assert compare(RecordedRows(items.ids, ["one hash in all"]), items).changed == ("0", "1", "2")

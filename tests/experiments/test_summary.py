@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from everylabel.experiments.reporting.claims import CLAIMS, Found, judge, smaller_share, tally, within
+from everylabel.experiments.reporting.claims import CLAIMS, Finding, judge, smaller_share, tally, within
 from everylabel.experiments.reporting.pages import Picture, Section, as_html, section_lines
 from everylabel.experiments.reporting.summary import (
     Estimate,
@@ -101,7 +101,7 @@ def test_claims_are_judged_by_measured_values() -> None:
     ],
 )
 def test_confidence_intervals_decide(means: tuple[float, ...], verdict: str) -> None:
-    found = [Found(f"d{i}", Estimate(mean, 0.01, 10), "") for i, mean in enumerate(means)]
+    found = [Finding(f"d{i}", Estimate(mean, 0.01, 10), "") for i, mean in enumerate(means)]
     assert tally(found)[0] == verdict
 
 
@@ -112,7 +112,7 @@ def test_negligible_difference_counts_as_none() -> None:
 
 
 def test_claim_uses_only_its_datasets() -> None:
-    found = [Found(name, Estimate(mean, 0.01, 10), name) for name, mean in (("a", 0.1), ("b", -0.1))]
+    found = [Finding(name, Estimate(mean, 0.01, 10), name) for name, mean in (("a", 0.1), ("b", -0.1))]
     assert tally(found) == ("mixed", "a; b")
     assert tally(found, ["a"]) == ("holds", "a | others: b")
     assert tally(found, ["b"]) == ("does not hold", "b | others: a")

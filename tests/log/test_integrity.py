@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from everylabel.data.source_diff import Known
+from everylabel.data.source_diff import RecordedRows
 from everylabel.log import database
 from everylabel.log.database import connect
 from everylabel.log.events import Event, Label, Project, Skip
 from everylabel.log.store import Damaged, Store, StoreError
 
-KNOWN = Known([f"row {i}" for i in range(60)], [f"{i:016x}" for i in range(60)])
+KNOWN = RecordedRows([f"row {i}" for i in range(60)], [f"{i:016x}" for i in range(60)])
 
 
 def events(n: int) -> list[Event]:
@@ -56,7 +56,7 @@ def change(where: str, statement: str) -> None:
     engine.dispose()
 
 
-def read(where: str, write: bool) -> tuple[list[Event], Known | None]:
+def read(where: str, write: bool) -> tuple[list[Event], RecordedRows | None]:
     with closing(Store(where, "p", write=write)) as store:
         return store.read(), store.items()
 

@@ -14,7 +14,7 @@ import pytest
 
 from everylabel.data.digests import text_digests
 from everylabel.data.items import IdList, Numbered, stored_ids
-from everylabel.data.source_diff import NOT_NOTED, Known
+from everylabel.data.source_diff import NOT_NOTED, RecordedRows
 from everylabel.log.events import Event, Extended, Label
 from everylabel.log.store import Store, StoreError, from_text, to_text
 
@@ -72,15 +72,15 @@ def test_a_second_server_is_refused_and_a_reader_is_not(where: str) -> None:
 def test_source_is_stored_and_read(where: str) -> None:
     store = Store(where, "p")
     assert store.items() is None
-    store.set_items(Known(["a", "b"], ["1", "2"]))
-    store.set_items(Known(["a", "b", "c"], ["1", "2", "3"], ["x", "y", ""], "id", gone=1))
-    assert store.items() == Known(["a", "b", "c"], ["1", "2", "3"], ["x", "y", ""], "id", gone=1)
+    store.set_items(RecordedRows(["a", "b"], ["1", "2"]))
+    store.set_items(RecordedRows(["a", "b", "c"], ["1", "2", "3"], ["x", "y", ""], "id", gone=1))
+    assert store.items() == RecordedRows(["a", "b", "c"], ["1", "2", "3"], ["x", "y", ""], "id", gone=1)
     store.close()
 
 
 @pytest.mark.parametrize("names", [[str(i) for i in range(5000)], [f"row {i}" for i in range(5000)]])
 def test_numbered_rows_take_few_bytes(where: str, names: list[str]) -> None:
-    known = Known(names, text_digests(names))
+    known = RecordedRows(names, text_digests(names))
     with closing(Store(where, "p")) as store:
         store.set_items(known)
         store.append([Event(1, 1.0, "", Extended(stored_ids(IdList(names)), "abc"))])
@@ -97,12 +97,12 @@ def test_numbered_rows_take_few_bytes(where: str, names: list[str]) -> None:
 
 def test_source_stored_by_an_earlier_version_is_read(where: str) -> None:
     names = [str(i) for i in range(5000)]
-    known = Known(names, text_digests(names))
+    known = RecordedRows(names, text_digests(names))
     one_by_one = json.dumps(known._asdict() | {"digests": list(known.digests)})
     assert from_text(one_by_one) == known
     assert from_text(json.dumps([names, list(known.digests)])) == known._replace(id_column=NOT_NOTED)
     assert from_text(to_text(known)) == known
-    shards = Known(Numbered(7), ["one in all"])
+    shards = RecordedRows(Numbered(7), ["one in all"])
     assert isinstance(from_text(to_text(shards)).keys, Numbered)
     assert from_text(to_text(shards)) == shards
 
@@ -128,7 +128,7 @@ def test_unreachable_database_is_named_without_its_password() -> None:
 def test_log_of_another_format_is_refused(tmp_path: Path) -> None:
 
     store = Store(tmp_path / "log", "p")
-    store.set_items(Known(["a"], ["1"]))
+    store.set_items(RecordedRows(["a"], ["1"]))
     store.close()
     connection = sqlite3.connect(tmp_path / "log")
     connection.execute("UPDATE everylabel_items SET format = 99")
@@ -222,7 +222,7 @@ def test_full_disk_is_reported_and_nothing_is_lost(tmp_path: Path) -> None:
 
 def test_two_threads_write_events_and_source(where: str) -> None:
     store = Store(where, "p")
-    known = [Known([str(i)], [f"{i:016x}"]) for i in range(20)]
+    known = [RecordedRows([str(i)], [f"{i:016x}"]) for i in range(20)]
     with ThreadPoolExecutor(2) as threads:
         noted = threads.submit(lambda: list(map(store.set_items, known)))
         written = threads.submit(lambda: list(map(store.append, ([event(i + 1)] for i in range(20)))))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from everylabel.data.source_diff import Known
+from everylabel.data.source_diff import RecordedRows
 from everylabel.log.store import Store, StoreError
 from tests.log.test_integrity import events, written
 from tests.log.test_store import event
@@ -95,7 +95,7 @@ def test_other_readers_do_not_disturb_writing(tmp_path: Path) -> None:
 def test_two_threads_may_write(tmp_path: Path) -> None:
     def note() -> None:
         for i in range(30):
-            store.set_items(Known([str(i)], ["1"]))
+            store.set_items(RecordedRows([str(i)], ["1"]))
 
     with closing(Store(tmp_path / "log", "p")) as store:
         noting = threading.Thread(target=note)
@@ -104,7 +104,7 @@ def test_two_threads_may_write(tmp_path: Path) -> None:
             store.append([event(i)])
         noting.join()
         assert len(store.read()) == 30
-        assert store.items() == Known(["29"], ["1"])
+        assert store.items() == RecordedRows(["29"], ["1"])
 
 
 def test_log_is_written_on_after_the_connection_broke(postgres: str) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.models.names import NameRows, are_of_use, name_rows, phrase
+from everylabel.models.names import NameRows, are_confirmed, name_rows, phrase
 from everylabel.models.scaling import fit_pool_scaling, suited_precision
 
 K, D = 5, 20
@@ -74,7 +74,8 @@ def test_unreliable_source_is_found_by_labels(
     codes = name_rows({c: rng.normal(size=(1, D)) for c in range(K)}, fit_pool_scaling(texts[0]))
     assert codes is not None
     found = [
-        are_of_use(rows, h[idx], texts[1][idx], K, suited_precision(K)) for rows in (honest, shuffled, codes)
+        are_confirmed(rows, h[idx], texts[1][idx], K, suited_precision(K))
+        for rows in (honest, shuffled, codes)
     ]
     assert found == [True, False, False]
-    assert are_of_use(shuffled, h[idx[:3]], texts[1][idx[:3]], K, 1.0)  # too few to ask
+    assert are_confirmed(shuffled, h[idx[:3]], texts[1][idx[:3]], K, 1.0)  # too few to ask

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.source_diff import Known
+from everylabel.data.source_diff import RecordedRows
 from everylabel.log.database import digest
 from everylabel.log.events import Event, Extended, Label
 from everylabel.log.store import Damaged, Store, StoreError
@@ -22,7 +22,7 @@ def examined(where: str | Path, tmp_path: Path) -> Findings:
     return examine(LogLocation(tmp_path, str(where), "p"), tmp_path / NEW)
 
 
-def read(path: Path) -> tuple[list[Event], Known | None]:
+def read(path: Path) -> tuple[list[Event], RecordedRows | None]:
     with closing(Store(path, "p")) as store:
         return store.read(), store.items()
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.source_diff import Known
+from everylabel.data.source_diff import RecordedRows
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.state.reducer import apply, apply_all
@@ -167,7 +167,7 @@ def test_items_that_had_joined_are_not_forgotten_where_their_log_cannot_be_read(
     path.touch()
     assert begin(opening) == []
     with closing(Store(path, "p")) as store:
-        store.set_items(Known(["a"], ["1"]))
+        store.set_items(RecordedRows(["a"], ["1"]))
     with closing(sqlite3.connect(path)) as newer, newer:
         newer.execute("UPDATE everylabel_items SET format = format + 1")
     with pytest.raises(StoreError, match="open it with the version"):

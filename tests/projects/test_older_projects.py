@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.source_diff import NOT_NOTED, Known
+from everylabel.data.source_diff import NOT_NOTED, RecordedRows
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.service import Service
@@ -133,7 +133,7 @@ def test_options_features_and_labels_are_as_they_were(folder: Path, start: float
 def test_people_continue_where_they_were(folder: Path) -> None:
     project = opened(folder)
     with project_log(project, None, write=True) as store:
-        assert store.items() == Known(list(project.ids), DIGESTS, id_column=NOT_NOTED)
+        assert store.items() == RecordedRows(list(project.ids), DIGESTS, id_column=NOT_NOTED)
         _, imported = bring_up_to_date(store, project.ids, classes=project.classes, project=project.id)
         assert imported == 0
         assert len(store.read()) == 24

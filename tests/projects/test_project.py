@@ -13,7 +13,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import features_digest, row_digests
 from everylabel.data.items import Options
-from everylabel.data.source_diff import Change, Known, compare
+from everylabel.data.source_diff import Change, RecordedRows, compare
 from everylabel.projects import features
 from everylabel.projects.project import Opening, Project, open_project
 
@@ -264,8 +264,8 @@ def changed(source: Path, before: Project) -> Change:
     return compare(noted(before), open_project(source, folder=before.folder))
 
 
-def noted(project: Project) -> Known:
-    return Known((), ()).renewed(project)
+def noted(project: Project) -> RecordedRows:
+    return RecordedRows((), ()).renewed(project)
 
 
 def test_changes_since_last_time_are_reported(tmp_path: Path) -> None:
@@ -291,7 +291,10 @@ def test_changed_features_are_reported_in_all(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(500, 3))
     np.save(path, features)
     before = open_project(path)
-    for known in (noted(before), Known(before.ids, [features_digest(features)])):  # as older versions noted
+    for known in (
+        noted(before),
+        RecordedRows(before.ids, [features_digest(features)]),
+    ):  # as older versions noted
         assert not compare(known, open_project(path))
         np.save(path, np.r_[features, features[:7]])
         longer = compare(known, open_project(path))

@@ -20,7 +20,7 @@ from everylabel.scale.manifest import Manifest, open_or_create
 from everylabel.scale.project import BLOCK, BLOCKS, SourceColumn, SourceImages
 from everylabel.scale.shards import MappedShards, find_shards
 from everylabel.scale.sources import Source, open_source
-from everylabel.web.item_view import Shown, allowed_images
+from everylabel.web.item_view import ItemView, allowed_images
 from tests.scale.test_pool import written
 
 TEXTS = [f'row {i}, "quoted"\nover lines é' if i % 3 else f"row {i}" for i in range(333)]
@@ -182,7 +182,7 @@ def test_image_outside_the_folder_is_not_shown_and_the_others_are(tmp_path: Path
     how: dict[str, Any] = {"folder": tmp_path, "features": np.zeros((6, 2))}
     how["about"] = Remembered("big", "big", Options())
     made_of = Project(made.images, "image", Numbered(6), no_labels(6), display=made, **how)
-    shown = Shown(made_of, allowed=allowed_images(made_of, [tmp_path / "more"]))
+    shown = ItemView(made_of, allowed=allowed_images(made_of, [tmp_path / "more"]))
     for name in made_of.ids:
         assert shown.item(name)["image"]
     assert [shown.text(name) for name in made_of.ids] == [*["a.png"] * 3, "row 3", "row 4", "gone.png"]

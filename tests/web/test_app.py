@@ -27,7 +27,7 @@ from everylabel.projects.project import Project, Remembered
 from everylabel.web.access import Tokens
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.downloads import Downloads, file_reply
-from everylabel.web.item_view import Shown
+from everylabel.web.item_view import ItemView
 from everylabel.web.server import PAGE, make_app
 from tests.labelling.desks import FEATURES, IDS, N, service, truth
 from tests.web.servers import served
@@ -84,7 +84,7 @@ def server(path: Path, token: str | None = None, **settings: Any) -> Iterator[st
         about = Remembered("digits", "digits", Options())
         own = {"about": about, "features": FEATURES, "folder": path.parent}
         project = Project(**vars(ITEMS) | own)
-        shown, log = Shown(project), made.desk.log
+        shown, log = ItemView(project), made.desk.log
         assert isinstance(log, Store)
         arrivals, tokens = Arrivals(made.desk, log, shown, print), None if token is None else Tokens(token)
         app = make_app(made, shown, Files(), arrivals, tokens=tokens)

@@ -15,7 +15,7 @@ from PIL import Image
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Sent
-from everylabel.data.source_diff import Known
+from everylabel.data.source_diff import RecordedRows
 from everylabel.formats.tables import item_columns
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import FeatureTable
@@ -31,7 +31,7 @@ from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web import arrivals as web_arrivals
 from everylabel.web.arrivals import Arrivals
-from everylabel.web.item_view import Shown, allowed_images
+from everylabel.web.item_view import ItemView, allowed_images
 
 WORDS = ["card", "refund", "lost", "paid", "wrong", "money", "late", "order", "parcel", "broken", "phone"]
 
@@ -51,7 +51,7 @@ def lines(start: int, stop: int) -> str:
 class Served:
     """A served project whose background thread is this one."""
 
-    def __init__(self, service: Service, arrivals: Arrivals, shown: Shown) -> None:
+    def __init__(self, service: Service, arrivals: Arrivals, shown: ItemView) -> None:
         self.service, self.arrivals, self.shown = service, arrivals, shown
 
     @property
@@ -91,7 +91,7 @@ def served(path: Path, accept: bool = False, test: str | None = None, **options:
         project.keep()
         desk = Desk(FeatureTable(project.ids_here, project.features), store, state)
         stack.callback(desk.close)
-        shown = Shown(project.without_features(), allowed=allowed_images(project))
+        shown = ItemView(project.without_features(), allowed=allowed_images(project))
         service = Service(desk, shown.item)
         watched = Watched(project.source, project.options)
         yield Served(service, Arrivals(desk, store, shown, print, test, watched), shown)
@@ -409,7 +409,7 @@ def test_rows_that_could_not_be_noted_are_found_again(
         assert made.look() == 30
         log, usual, tried = made.arrivals.log, made.arrivals.log.set_items, list[int]()
 
-        def fails_once(known: Known) -> None:
+        def fails_once(known: RecordedRows) -> None:
             tried.append(1)
             if len(tried) == 1:
                 raise StoreError("nothing was saved: the disk is full")

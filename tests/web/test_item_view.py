@@ -11,7 +11,7 @@ from everylabel.data.items import Sent, sent_items
 from everylabel.labelling.state.types import Refused
 from everylabel.projects.project import lies_in, open_project
 from everylabel.web import item_view
-from everylabel.web.item_view import Shown, allowed_images
+from everylabel.web.item_view import ItemView, allowed_images
 
 
 def table(folder: Path) -> Path:
@@ -21,17 +21,17 @@ def table(folder: Path) -> Path:
     return path
 
 
-def shown_fields(shown: Shown) -> list[str]:
+def shown_fields(shown: ItemView) -> list[str]:
     return [name for name, _ in shown.item(shown.project.ids[0])["fields"]]
 
 
 def test_columns_of_labels_are_shown_only_if_asked_for(tmp_path: Path) -> None:
     project = open_project(table(tmp_path), text_column="body", classes=["a", "b"], model="tfidf")
-    assert shown_fields(Shown(project)) == ["channel", "date"]  # by name, and by what they hold
-    assert shown_fields(Shown(project, ["date", "category"])) == ["date", "category"]
-    assert shown_fields(Shown(project, [])) == []
+    assert shown_fields(ItemView(project)) == ["channel", "date"]  # by name, and by what they hold
+    assert shown_fields(ItemView(project, ["date", "category"])) == ["date", "category"]
+    assert shown_fields(ItemView(project, [])) == []
     with pytest.raises(EverylabelError, match=r"--fields names price; expected some of .*channel"):
-        Shown(project, ["price"])
+        ItemView(project, ["price"])
 
 
 def test_a_column_of_something_else_is_not_looked_through(
@@ -46,7 +46,7 @@ def test_a_column_of_something_else_is_not_looked_through(
         return str(value)
 
     monkeypatch.setattr(item_view, "label_of", label_of)
-    Shown(project)
+    ItemView(project)
     assert sorted(seen) == sorted(
         ["text 0", "app", "2024", *(str(value) for value in project.columns["said"])]
     )
@@ -54,11 +54,11 @@ def test_a_column_of_something_else_is_not_looked_through(
 
 def test_columns_that_come_with_sent_texts_are_shown_unless_they_reveal_the_class(tmp_path: Path) -> None:
     project = open_project(table(tmp_path), text_column="body", classes=["a", "b"], model="tfidf")
-    shown, told = Shown(project.without_features()), list[list[str]]()
+    shown, told = ItemView(project.without_features()), list[list[str]]()
     for i, fields in enumerate([{"said": "a"}, {"new": "a"}, {"said": "no class"}, {"new": "x"}]):
         now = shown.project
         sent = sent_items([Sent(f"id {i}", f"a text {i}", fields)], now, "body")
-        shown.become(now.with_items(now.followed_by(sent)))
+        shown.replace_project(now.with_items(now.followed_by(sent)))
         assert shown.item(f"id {i}")["text"] == f"a text {i}"
         assert shown.place(f"id {i}") == len(project.ids) + i
         told.append([name for name in fields if [name, fields[name]] in shown.item(f"id {i}")["fields"]])
@@ -71,7 +71,7 @@ def test_folders_that_are_classes_are_not_shown(tmp_path: Path) -> None:
         for i in range(2):
             Image.new("RGB", (8, 8), (100 * i, 50, 50)).save(tmp_path / "pets" / name / f"{i}.png")
     pets, other = tmp_path / "pets", tmp_path / "other"
-    shown = Shown(open_project(pets, classes=["cat", "dog"], model="pixels"))
+    shown = ItemView(open_project(pets, classes=["cat", "dog"], model="pixels"))
     ids = shown.project.ids
     for names in (
         [shown.name(i) for i in ids],
@@ -79,7 +79,7 @@ def test_folders_that_are_classes_are_not_shown(tmp_path: Path) -> None:
         [shown.text(i) for i in ids],
     ):
         assert set(names) == {"0.png", "1.png"}
-    shown = Shown(open_project(pets, classes=["old", "young"], folder=other, model="pixels"))
+    shown = ItemView(open_project(pets, classes=["old", "young"], folder=other, model="pixels"))
     assert any(shown.name(i).startswith("cat/") for i in shown.project.ids)
 
 
@@ -97,11 +97,11 @@ def test_images_outside_the_source_s_folder_are_shown_only_if_the_user_says_so(t
         project = open_project(source, image_column="photo", model="pixels", folder=tmp_path / named[-6:])
         with pytest.raises(EverylabelError, match=rf"1 images lie outside .*--images-in {private}"):
             allowed_images(project)
-        shown = Shown(project, allowed=allowed_images(project, [private]))
+        shown = ItemView(project, allowed=allowed_images(project, [private]))
         assert all(shown.picture(name)[1] == "image/png" for name in project.ids)
     source.write_text("photo\n0.png\n1.png\n")
     project = open_project(source, image_column="photo", model="pixels", folder=tmp_path / "own")
-    shown = Shown(project, allowed=allowed_images(project))
+    shown = ItemView(project, allowed=allowed_images(project))
     shown.picture(project.ids[0])
     (inside / "0.png").unlink()
     (inside / "0.png").symlink_to(private / "0.png")  # while it is served
@@ -120,7 +120,7 @@ def test_a_folder_that_becomes_a_link_shows_nothing_of_others(tmp_path: Path) ->
     source = tmp_path / "shop" / "list.csv"
     source.write_text("photo\nsub/0.png\n")
     project = open_project(source, image_column="photo", model="pixels")
-    shown = Shown(project, allowed=allowed_images(project))
+    shown = ItemView(project, allowed=allowed_images(project))
     assert shown.picture(project.ids[0])[1] == "image/png"
     (tmp_path / "shop" / "sub").rename(tmp_path / "shop" / "sub_")
     (tmp_path / "shop" / "sub").symlink_to(tmp_path / "private")  # while it is served
@@ -140,7 +140,7 @@ def test_a_table_of_images_and_of_paths_shows_no_others(tmp_path: Path) -> None:
     project = open_project(source, image_column="photo", model="pixels")
     with pytest.raises(EverylabelError, match="1 images lie outside"):
         allowed_images(project)
-    shown = Shown(project, allowed=allowed_images(project, [tmp_path]))
+    shown = ItemView(project, allowed=allowed_images(project, [tmp_path]))
     assert all(shown.picture(name)[1] == "image/png" for name in project.ids)
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 from everylabel.data.items import Options
 from everylabel.data.readers.folder import read_folder
 from everylabel.projects.project import Project, Remembered
-from everylabel.web.item_view import Shown
+from everylabel.web.item_view import ItemView
 from everylabel.web.routes.reading import PICTURES_AT_ONCE, reading
 from everylabel.web.server import server_config
 from tests.web.servers import served
@@ -21,12 +21,12 @@ from tests.web.test_app import client
 __all__ = ["client"]
 
 
-def folder(place: Path, colour: str) -> Shown:
+def folder(place: Path, colour: str) -> ItemView:
     place.mkdir(exist_ok=True)
     Image.new("RGB", (8, 8), colour).save(place / "a.bmp")  # of one size, whatever it shows
     items = read_folder(place, Options())
     about = Remembered(str(place), place.name, Options())
-    return Shown(Project(**vars(items) | {"features": None, "about": about, "folder": place}))
+    return ItemView(Project(**vars(items) | {"features": None, "about": about, "folder": place}))
 
 
 def test_pictures_of_the_same_name_and_size_have_addresses_of_their_own(tmp_path: Path) -> None:

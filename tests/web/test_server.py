@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.projects.log import kept_in, log_name
+from everylabel.projects.log import location_shown, log_name
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web import server
@@ -90,7 +90,7 @@ def test_behind_a_proxy_a_token_is_asked_for(tmp_path: Path) -> None:
 
 def test_no_message_shows_a_password(tmp_path: Path) -> None:
     project = open_project("digits", folder=tmp_path / "p")
-    told = kept_in(project, "postgresql://me:secret@db.example.org/labels")
+    told = location_shown(project, "postgresql://me:secret@db.example.org/labels")
     assert "secret" not in told
     assert "db.example.org/labels" in told
     assert LabelOptions(strategy=None, check_every=0).settings == {"check_every": 0}

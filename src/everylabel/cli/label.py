@@ -162,7 +162,7 @@ def label(
 def _label(source: str, given: "LabelOptions", may_move: bool) -> None:
     """Serve the page of a source. `may_move`: take another port if the default one is in use."""
     from everylabel.formats.suggestions import read_suggestions
-    from everylabel.projects.log import kept_in
+    from everylabel.projects.log import location_shown
     from everylabel.web.server import check_free, free_port, serve
 
     store = given.store
@@ -177,7 +177,9 @@ def _label(source: str, given: "LabelOptions", may_move: bool) -> None:
     with embedding_bar() as progress:
         serve(project, serving, lambda address: _ready(address, given.host), note, progress)
     again = command(*_repeated(sys.argv[1:]))
-    print(f"stopped; everything is stored in {kept_in(project, store)}; to continue: {again}", flush=True)
+    print(
+        f"stopped; everything is stored in {location_shown(project, store)}; to continue: {again}", flush=True
+    )
 
 
 def _repeated(given: list[str]) -> list[str]:

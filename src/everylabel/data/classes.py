@@ -135,7 +135,9 @@ def class_list(given: str | None, encoding: str | None = None) -> ClassList:
     if given is None:
         return ClassList(None, {}, {})
     with _naming("--classes", given):
-        rows = _rows(given, encoding) if given.lower().endswith(".csv") else map(_Row, _parted(given))
+        rows = (
+            _rows(given, encoding) if given.lower().endswith(".csv") else map(_Row, _split_at_commas(given))
+        )
         rows = [row for row in rows if row.name]
     for what, values in (("names", [row.name for row in rows]), ("has key", [row.key for row in rows])):
         twice = sorted({value for value in values if value and values.count(value) > 1})
@@ -158,7 +160,7 @@ def column_list(given: str | None) -> list[str] | None:
     if given is None or given == "none":
         return None if given is None else []
     with _naming("--columns", given):
-        return [name for name in _parted(given) if name]
+        return [name for name in _split_at_commas(given) if name]
 
 
 @contextmanager
@@ -173,7 +175,7 @@ def _naming(option: str, given: str) -> Iterator[None]:
         ) from error
 
 
-def _parted(given: str) -> list[str]:
+def _split_at_commas(given: str) -> list[str]:
     """Return comma-separated names; quotes protect commas."""
     lines = csv.reader(io.StringIO(given), strict=True, skipinitialspace=True)
     return [name.strip() for line in lines for name in line]

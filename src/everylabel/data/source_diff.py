@@ -22,7 +22,7 @@ from everylabel.data.items import IdList, Items, Numbered, id_list
 NOT_NOTED = "?"  # earlier versions did not record whether ids were the source's own
 
 
-class Known(NamedTuple):
+class RecordedRows(NamedTuple):
     """The recorded rows: the source as it was last time, followed by rows that were missing already.
 
     keys : permanent ids in the log
@@ -51,7 +51,7 @@ class Known(NamedTuple):
         """Return whether the rows can be matched with `items` by their own ids."""
         return self.own_ids is not None and items.own_ids is not None and self.id_column == items.id_column
 
-    def resolved(self, items: Items) -> "Known":
+    def resolved(self, items: Items) -> "RecordedRows":
         """Return the rows with own ids if their keys are such; if not recorded, the contents decide."""
         if self.id_column != NOT_NOTED:
             return self
@@ -66,12 +66,12 @@ class Known(NamedTuple):
             return self._replace(id_column=None)
         return self._replace(own_ids=self.keys, id_column=items.id_column)
 
-    def renewed(self, items: Items) -> "Known":
+    def renewed(self, items: Items) -> "RecordedRows":
         """Return the current rows of a source by their ids in the log, followed by all missing rows."""
         items = items.of_source()
         known = self.resolved(items)
         keys = id_list(items.ids)
-        now = Known(keys, list(items.digests), items.own_ids and list(items.own_ids))
+        now = RecordedRows(keys, list(items.digests), items.own_ids and list(items.own_ids))
         now = now._replace(id_column=items.id_column)
         if not (known.is_of_each and now.is_of_each):
             return now
@@ -87,7 +87,7 @@ class Known(NamedTuple):
         )
 
 
-Found = list[int | None]  # for each new row, the position of the matching old row
+Matches = list[int | None]  # for each new row, the position of the matching old row
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Change:
         )
 
 
-def match_rows(old: Sequence[str], new: Sequence[str]) -> Found:
+def match_rows(old: Sequence[str], new: Sequence[str]) -> Matches:
     """Return for each new row the position of the matching old row, or None.
 
     old, new : ids of the rows, or digests of their contents; equal ones are matched in order, first to first
@@ -178,7 +178,7 @@ def match_rows(old: Sequence[str], new: Sequence[str]) -> Found:
     return [left[name].popleft() if left.get(name) else None for name in new]
 
 
-def compare(known: Known, items: Items, taken: Sequence[str] = ()) -> Change:
+def compare(known: RecordedRows, items: Items, taken: Sequence[str] = ()) -> Change:
     """Return the changes since the rows were recorded; none if there is no record. Sent items never change.
 
     taken : ids that no new row may get, besides those of sent items
@@ -192,7 +192,7 @@ def compare(known: Known, items: Items, taken: Sequence[str] = ()) -> Change:
     return _compare(known, items, taken)
 
 
-def _compare_numbered(known: Known, items: Items) -> Change:
+def _compare_numbered(known: RecordedRows, items: Items) -> Change:
     """Return the change of rows identified by number alone; refuse a different number of rows."""
     if known.keys and known.keys != items.ids:
         raise EverylabelError(_other_rows(len(items.ids), len(known.keys)))
@@ -208,7 +208,7 @@ def _other_rows(now: int, before: int) -> str:
     )
 
 
-def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
+def _compare(known: RecordedRows, items: Items, sent: Sequence[str]) -> Change:
     if not known.keys:
         fresh = _keys(sent, items.ids, [None] * len(items.ids)) if sent else items.ids
         return Change(keys=IdList(fresh))
@@ -240,7 +240,7 @@ def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
     )
 
 
-def _as_it_was(known: Known, items: Items, there: int, by_id: bool) -> bool:
+def _as_it_was(known: RecordedRows, items: Items, there: int, by_id: bool) -> bool:
     """Return whether all rows are unchanged and in the same order."""
     contents = known.digests[:there] if known.is_of_each else known.digests
     if there != len(items.ids) or list(contents) != list(items.digests):
@@ -248,7 +248,7 @@ def _as_it_was(known: Known, items: Items, there: int, by_id: bool) -> bool:
     return not by_id or list((known.own_ids or ())[:there]) == list(items.own_ids or ())
 
 
-def _fill_edited(found: Found, there: int) -> None:
+def _fill_edited(found: Matches, there: int) -> None:
     """Match a run of new rows with an equally long run of old rows at the same position: they were edited."""
     taken, at = set(found), 0
     while at < len(found):
@@ -263,7 +263,7 @@ def _fill_edited(found: Found, there: int) -> None:
         at = end + 1
 
 
-def _keys(known: Sequence[str], fresh: Sequence[str], found: Found, sent: Sequence[str] = ()) -> list[str]:
+def _keys(known: Sequence[str], fresh: Sequence[str], found: Matches, sent: Sequence[str] = ()) -> list[str]:
     """Return each row's id in the log: its existing one, or an unused one for a new row."""
     taken, numbers = {*known, *sent}, count(len(known))
     keys = []
@@ -285,7 +285,7 @@ def _moved(places: list[int]) -> int:
     return len(places) - len(ends)
 
 
-def _same_arrays(known: Known, items: Items) -> bool:
+def _same_arrays(known: RecordedRows, items: Items) -> bool:
     """Return whether arrays with a single hash are the same as last time, or begin with last time's rows."""
     if list(known.digests) == list(items.digests):
         return True

@@ -24,11 +24,11 @@ from everylabel.selection.strategies import DEFAULT
 
 START, AT_A_TIME, ROUNDS = 50, 10, 5
 N_CLASSES = 10
-RETRAINED, UNTAUGHT, MONTE_CARLO = "retrained", "no update", "Monte Carlo"
+RETRAINED, NO_UPDATE, MONTE_CARLO = "retrained", "no update", "Monte Carlo"
 UPDATES = {
     name: name.lower().replace(" ", "_") for name in (MONTE_CARLO, "first order", "second order", "exact")
 }
-METHODS = (UNTAUGHT, *UPDATES, RETRAINED)  # in the order of the table
+METHODS = (NO_UPDATE, *UPDATES, RETRAINED)  # in the order of the table
 
 SELECTION = (BatchSelection(), OptimalLookAhead(), DefaultChoice())
 STRATEGIES = (*BatchSelection.strategies, "Typiclust", "optimal", "look-ahead", DEFAULT)
@@ -50,7 +50,7 @@ def _repetition(repetition: int, x: np.ndarray, y: np.ndarray, rng: np.random.Ge
     states[MONTE_CARLO] = sample(base, 2_000, rng)
     rows: list[Row] = []
     for n in range(START + AT_A_TIME, START + ROUNDS * AT_A_TIME + 1, AT_A_TIME):
-        for method in (RETRAINED, UNTAUGHT, *UPDATES):
+        for method in (RETRAINED, NO_UPDATE, *UPDATES):
             began, state = time.perf_counter(), states[method]
             if method == RETRAINED:
                 state = laplace(fit_map(x[:n], y[:n], N_CLASSES), x[:n])
@@ -89,8 +89,8 @@ def summarise(rows: list[Row]) -> list[Line]:
     }
     lines = []
     for method in METHODS:
-        share = share_of_gain(reached[UNTAUGHT], reached[method], reached[RETRAINED])
-        faster = float("nan") if method == UNTAUGHT else float(seconds[RETRAINED] / seconds[method])
+        share = share_of_gain(reached[NO_UPDATE], reached[method], reached[RETRAINED])
+        faster = float("nan") if method == NO_UPDATE else float(seconds[RETRAINED] / seconds[method])
         lines.append(Line(method, reached[method], share, apart[method], faster))
     return lines
 

@@ -37,7 +37,7 @@ Note = Callable[[str], Any]
 
 
 @dataclass
-class Found:
+class ReadSuggestions:
     """Suggestions in order, names of rows that match no item, and the number of rows without a class."""
 
     proposed: list[Proposed] = field(default_factory=list)
@@ -105,7 +105,7 @@ def read_suggestions(project: Project, options: LabelOptions, note: Note) -> lis
     return [one for _, some in found for one in some.proposed]
 
 
-def _of_any(project: Project, options: LabelOptions) -> tuple[str, Found]:
+def _of_any(project: Project, options: LabelOptions) -> tuple[str, ReadSuggestions]:
     """Return the name of a file or table in memory, and its suggestions."""
     given, matcher = options.suggestions, Matcher(project)
     if not isinstance(given, str | os.PathLike):
@@ -138,7 +138,7 @@ def _of_any(project: Project, options: LabelOptions) -> tuple[str, Found]:
 
 def _of_rows(
     file: str, usual: str, rows: Iterable[Mapping[str, Any]], names: Sequence[str], matcher: Matcher
-) -> Found:
+) -> ReadSuggestions:
     """Return the suggestions of a table's rows; usual : the source of rows without one."""
     questions = [name for name in names if name.endswith(".suggestion")]  # Argilla's
     if len(questions) > 1:
@@ -159,7 +159,7 @@ def _of_rows(
     score = next((name for name in scores if name in names), None)
     source = next((name for name in sources if name in names and name != label), None)
     columns = label_columns(Path(file), names, NamedColumns(label=label), matcher.project, ADVICE)
-    found = Found()
+    found = ReadSuggestions()
     for number, row in enumerate(rows, 1):
         where, value, sure = f"{file}, row {number}", row.get(label), row.get(score) if score else None
         vector = None
@@ -171,15 +171,15 @@ def _of_rows(
     return found
 
 
-def _of_tasks(file: Path, tasks: list[dict[str, Any]], matcher: Matcher) -> Found:
+def _of_tasks(file: Path, tasks: list[dict[str, Any]], matcher: Matcher) -> ReadSuggestions:
     """Return the predictions of Label Studio's tasks."""
-    found = Found()
+    found = ReadSuggestions()
     for items, name, label, score, source in predictions_of(file, tasks, matcher):
         found.add(items, name, label, score, _source(source, file.stem), f"{file.name}, {name}")
     return found
 
 
-def _of_columns(project: Project, options: LabelOptions) -> tuple[str, Found]:
+def _of_columns(project: Project, options: LabelOptions) -> tuple[str, ReadSuggestions]:
     """Return the suggestions in columns of the source itself."""
     column = options.suggestion_column
     assert column is not None
@@ -194,7 +194,7 @@ def _of_columns(project: Project, options: LabelOptions) -> tuple[str, Found]:
             raise EverylabelError(f"{option} is {name!r}; expected one of the columns: {there}")
     labels, scores, sources = (None if name is None else project.columns[name] for name in named.values())
     assert labels is not None
-    found = Found()
+    found = ReadSuggestions()
     for i, item in enumerate(project.ids):
         name, score = project.known_as(i), None if scores is None else scores[i]
         by = _source(None if sources is None else sources[i], column)

@@ -69,7 +69,7 @@ def choices_of(result: Any, control: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-class Known(NamedTuple):
+class LoggedAnnotation(NamedTuple):
     """An annotation in the log: its last change, and its answer."""
 
     updated: float
@@ -80,15 +80,15 @@ class Known(NamedTuple):
     deleted: bool = False
 
 
-class Book:
+class LoggedAnnotations:
     """The annotations of a state, read from the keys of its events as they come."""
 
     def __init__(self) -> None:
         self._state: State | None = None
-        self._known: dict[int, Known] = {}
+        self._known: dict[int, LoggedAnnotation] = {}
         self._read = 0
 
-    def of(self, state: State) -> dict[int, Known]:
+    def of(self, state: State) -> dict[int, LoggedAnnotation]:
         """Return the annotations by id; for the desk's thread."""
         if state is not self._state:
             self._state, self._known, self._read = state, {}, 0
@@ -112,9 +112,11 @@ class Book:
         elif isinstance(body, events.Sent):
             entry = state.history.get(body.saved)
             if entry is not None:  # else of an item that was removed
-                self._known[int(number)] = Known(float(stamp), entry.seq, entry.person, entry.body, own=True)
+                self._known[int(number)] = LoggedAnnotation(
+                    float(stamp), entry.seq, entry.person, entry.body, own=True
+                )
         elif isinstance(body, events.Answered):
-            self._known[int(number)] = Known(float(stamp), event.seq, event.person, body)
+            self._known[int(number)] = LoggedAnnotation(float(stamp), event.seq, event.person, body)
 
 
 def key_of(annotation: Annotation, state: State) -> str:
@@ -127,7 +129,7 @@ def deletion_key(number: int, state: State) -> str:
     return f"{START} {number} {DELETED} {state.seq + 1}"
 
 
-def same(known: Known, person: str, body: events.Answered, state: State) -> bool:
+def same(known: LoggedAnnotation, person: str, body: events.Answered, state: State) -> bool:
     """Return whether an annotation in the log has this meaning, with today's classes.
 
     Our own answers are sent by one user, and answers without a class as skipped. An annotation does not say
@@ -158,7 +160,7 @@ def answer_at(state: State, entry: Entry | None) -> Value | None:
     return next((answer.value for answer in state.standing(earlier)), None)
 
 
-class Marks:
+class AnswerIds:
     """The unique ids of our own answers in Label Studio; each holds the number of its event."""
 
     def __init__(self, project: str) -> None:

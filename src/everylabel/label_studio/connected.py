@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError
-from everylabel.label_studio.annotations import Marks
+from everylabel.label_studio.annotations import AnswerIds
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.configuration import read_configuration
 from everylabel.label_studio.learning import Learning
@@ -23,7 +23,7 @@ from everylabel.projects.log import check_labelled, joined_before
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import ENDING, open_project
 from everylabel.web.arrivals import Arrivals
-from everylabel.web.item_view import Shown
+from everylabel.web.item_view import ItemView
 from everylabel.web.server import opened_project
 
 logger = logging.getLogger(__name__)
@@ -72,12 +72,12 @@ class Connected:
         tasks: Tasks,
         options: BackendOptions,
         service: Service,
-        shown: Shown,
+        shown: ItemView,
         arrivals: Arrivals,
     ) -> None:
         self.api, self.number, self.tasks, self.options = api, number, tasks, options
         self.service, self.shown, self.arrivals = service, shown, arrivals
-        marks = Marks(shown.project.id)
+        marks = AnswerIds(shown.project.id)
         self.learning = Learning(service, tasks.configuration, marks)
         self.outbox = Outbox(api, number, self.learning)
         self.predictions = Predictions(service.desk, tasks.configuration)

@@ -9,9 +9,9 @@ from typing import Any
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.annotations import (
     Annotation,
-    Book,
-    Known,
-    Marks,
+    AnswerIds,
+    LoggedAnnotation,
+    LoggedAnnotations,
     choices_of,
     deletion_key,
     key_of,
@@ -35,9 +35,9 @@ UNNAMED = "predictions"  # source of predictions without a model version
 class Learning:
     """Annotations of Label Studio as answers of a project."""
 
-    def __init__(self, service: Service, configuration: Configuration, marks: Marks) -> None:
+    def __init__(self, service: Service, configuration: Configuration, marks: AnswerIds) -> None:
         self.service, self.desk, self.configuration = service, service.desk, configuration
-        self.marks, self._book = marks, Book()
+        self.marks, self._book = marks, LoggedAnnotations()
         self._touched: dict[int, int] = {}  # annotation -> the count at its last webhook
         self._removing = set[int]()  # annotations that we delete
         self._count = 0
@@ -132,7 +132,7 @@ class Learning:
             news += self._submit(partial(learn, there[start : start + AT_ONCE]), alone=True).result()
         return news + self._submit(take_back, alone=True).result()
 
-    def known(self) -> dict[int, Known]:
+    def known(self) -> dict[int, LoggedAnnotation]:
         """Return all annotations in the log, by id; for the desk's thread."""
         return self._book.of(self.state)
 
@@ -254,7 +254,7 @@ class Learning:
             return False
         return self._undo(known, deletion_key(number, self.state))
 
-    def _undo(self, known: Known, key: str | None = None) -> bool:
+    def _undo(self, known: LoggedAnnotation, key: str | None = None) -> bool:
         seq = known.seq
         if seq in self.state.undone or seq not in self.state.history:
             return False

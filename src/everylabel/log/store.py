@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import packed_digests, unpacked_digests
 from everylabel.data.items import id_list, ids_from_stored, stored_ids
-from everylabel.data.source_diff import NOT_NOTED, Known
+from everylabel.data.source_diff import NOT_NOTED, RecordedRows
 from everylabel.log import database
 from everylabel.log.database import (
     Head,
@@ -109,7 +109,7 @@ class Store:
         with self._explained("read"), self._engine.connect() as connection:
             return connection.execute(sa.select(events.c.seq).where(*ours).limit(1)).first() is not None
 
-    def items(self) -> Known | None:
+    def items(self) -> RecordedRows | None:
         """Return the rows of the source at the last opening, if there was one."""
         with self._snapshot() as connection:
             head = self._read_head(connection)
@@ -173,7 +173,7 @@ class Store:
         if rows:
             self._commit(rows)
 
-    def set_items(self, known: Known) -> None:
+    def set_items(self, known: RecordedRows) -> None:
         """Store the source as it is now."""
         self._commit(text=to_text(known))
 
@@ -377,17 +377,17 @@ class _StoredSource(msgspec.Struct, forbid_unknown_fields=True):
     gone: int = 0
 
 
-def to_text(known: Known) -> str:
+def to_text(known: RecordedRows) -> str:
     """Return the rows of a source as JSON text, for the store."""
     stored = {"keys": stored_ids(known.keys), "digests": packed_digests(known.digests)}
     return json.dumps(known._asdict() | stored, ensure_ascii=False)
 
 
-def from_text(text: str) -> Known:
+def from_text(text: str) -> RecordedRows:
     """Return the source from its JSON text, of this or an earlier version; raise ValueError if invalid."""
     stored = json.loads(text)
     if isinstance(stored, list) and len(stored) == 2:
         stored = {"keys": stored[0], "digests": stored[1], "id_column": NOT_NOTED}
     found = msgspec.convert(stored, _StoredSource)
     keys, digests = id_list(ids_from_stored(found.keys)), unpacked_digests(found.digests)
-    return Known(keys, digests, own_ids=found.own_ids, id_column=found.id_column, gone=found.gone)
+    return RecordedRows(keys, digests, own_ids=found.own_ids, id_column=found.id_column, gone=found.gone)

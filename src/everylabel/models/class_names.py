@@ -16,7 +16,7 @@ from everylabel.models import names as scaled
 from everylabel.models.embedding import embed
 from everylabel.models.embedding.choose import knows_words
 from everylabel.models.labels import name_answers
-from everylabel.models.names import NameRows, are_of_use, phrase
+from everylabel.models.names import NameRows, are_confirmed, phrase
 from everylabel.models.scaling import POOL_NORM, Scaling
 
 TEST_AGAIN = 1.25  # growth of the number of labels after which the names are tested again
@@ -118,7 +118,7 @@ class ClassNames(NamedTuple):
             around = Scaling(center, POOL_NORM / size if size > 0 else 1.0)
         return cls(_checked(names, len(around.center)), around)
 
-    def and_also(self, names: Mapping[Any, Any]) -> Self:
+    def with_added(self, names: Mapping[Any, Any]) -> Self:
         """Return these names with others added; a new name replaces the old one of its class."""
         return self._replace(vectors={**self.vectors, **_checked(names, len(self.around.center))})
 
@@ -128,7 +128,7 @@ class ClassNames(NamedTuple):
         rows = scaled.name_rows(numbers, self.around)
         return None if rows is None else rows._replace(features=self.around.back(rows.features))
 
-    def believed(
+    def rows_if_confirmed(
         self, classes: np.ndarray, X: np.ndarray, numbers: np.ndarray, scaling: Scaling, precision: float
     ) -> NameRows | None:
         """Return rows on the scale of the training features X; None if the labels contradict the names."""
@@ -138,7 +138,7 @@ class ClassNames(NamedTuple):
         rows = rows._replace(features=scaling(rows.features))
         if numbers.ndim == 2:
             rows = rows._replace(labels=name_answers(rows.labels, len(classes)))
-        return rows if are_of_use(rows, X, numbers, len(classes), precision) else None
+        return rows if are_confirmed(rows, X, numbers, len(classes), precision) else None
 
 
 def _checked(names: Mapping[Any, Any], d: int) -> dict[Any, np.ndarray]:

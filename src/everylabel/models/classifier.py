@@ -411,7 +411,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         """Return rows for class names, for scaled features X; None if the labels do not confirm the names."""
         if self.names_ is None:
             return None
-        return self.names_.believed(classes, X, numbers, self._scaling, self._precision(len(classes)))
+        precision = self._precision(len(classes))
+        return self.names_.rows_if_confirmed(classes, X, numbers, self._scaling, precision)
 
     def _train_without(self, gone: Examples) -> None:
         """Retrain without these examples."""
@@ -436,7 +437,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     def _also_named(self, names: Mapping[Any, Any], X: np.ndarray) -> ClassNames:
         """Return the class names with later ones added."""
         if self.names_ is not None:
-            return self.names_.and_also(names)
+            return self.names_.with_added(names)
         X = np.concatenate([*(taught for taught, _, _ in self._taught), X])
         return ClassNames.of(names, X, self._scaling if self.from_pool_ else None)
 

@@ -3,7 +3,7 @@
 k classes, each with some phrases (name, description, keywords, examples); v_cj the vector of phrase j of c.
     h_cj = POOL_NORM u / |u|,   u = (v_cj - center) matrix,   center the mean of the classes' mean vectors
 Each class's rows together weigh as much as k / 2 labels, at least 3 and at most 10: with few classes a label
-is more informative. The labels decide whether the names are used (`are_of_use`): names that are shuffled
+is more informative. The labels decide whether the names are used (`are_confirmed`): names that are shuffled
 among the classes, or mere codes, must not mislead for long.
 Measured on Banking-77, DBpedia-14, TREC-6 and MPQA: with many classes 10 is at least as good as 1 and 3 from
 0 to 400 labels, with two 3 is better by one to two points; a weight chosen by leave-one-out from five is
@@ -69,7 +69,7 @@ def name_rows(vectors: Mapping[int, np.ndarray], scaling: Scaling) -> NameRows |
     return NameRows(rows, labels[kept], weights[kept])
 
 
-def are_of_use(
+def are_confirmed(
     names: NameRows, features: np.ndarray, labels: np.ndarray, n_classes: int, prior_precision: float
 ) -> bool:
     """Return whether the labels confirm the names; True while there are fewer than FEW labels.

@@ -113,7 +113,7 @@ def growing(items: Items, options: Options, folder: Path, trust_code: bool) -> G
     return Growing(items, options, folder, trust_code)
 
 
-class Look(NamedTuple):
+class SourceSnapshot(NamedTuple):
     """A source at one moment; unfinished: its last row is still being written and is left out."""
 
     items: Items
@@ -127,7 +127,7 @@ class Watched:
         self.path, self.options = _watchable(source), options
         self._seen: object = None  # size and time of the table, or digests of the images, at the last look
 
-    def look(self) -> Look | None:
+    def look(self) -> SourceSnapshot | None:
         """Return the source; None if it has not changed since the last look."""
         seen: object = None if self.path.is_dir() else _size(self.path)
         if seen is not None and seen == self._seen:
@@ -179,15 +179,15 @@ def _size(path: Path) -> tuple[int, int] | None:
     return about.st_size, about.st_mtime_ns
 
 
-def _read(path: Path, options: Options) -> Look:
+def _read(path: Path, options: Options) -> SourceSnapshot:
     if path.is_dir():
-        return Look(read_folder(path, options))
+        return SourceSnapshot(read_folder(path, options))
     data, unfinished = whole_rows(path, options.encoding)
     with tempfile.TemporaryDirectory(prefix="everylabel-") as folder:  # the file itself may grow meanwhile
         copy = Path(folder) / path.name
         copy.write_bytes(data)
         try:
-            return Look(read_table(copy, options, base=path.parent), unfinished)
+            return SourceSnapshot(read_table(copy, options, base=path.parent), unfinished)
         except EverylabelError as error:
             raise EverylabelError(str(error).replace(str(copy), str(path))) from error
 

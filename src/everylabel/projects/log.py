@@ -25,7 +25,7 @@ from everylabel.data.cells import label_of
 from everylabel.data.classes import check_class_count, class_names_in, clean_name, meant
 from everylabel.data.digests import features_digest
 from everylabel.data.items import IdList, Items, Numbered, Sent, id_list, stored_ids, with_sent
-from everylabel.data.source_diff import Change, Known, compare
+from everylabel.data.source_diff import Change, RecordedRows, compare
 from everylabel.labelling.joining import class_number, imported_label, write_suggestions
 from everylabel.labelling.model.training import ClassNames
 from everylabel.labelling.state.reducer import apply, apply_all
@@ -199,7 +199,7 @@ def log_name(name: str, own_id: str, items: Items, store: str | None) -> str:
     return name if ours else f"{name} {own_id}"
 
 
-def kept_in(project: Project, store: str | None) -> str:
+def location_shown(project: Project, store: str | None) -> str:
     """Describe where a project is stored, without passwords."""
     return str(project.folder) if store is None else f"{shown_place(store)} and {project.folder}"
 
@@ -249,7 +249,7 @@ def open_log(
     with project_log(project, store, write=True) as log:
         if log.note:
             note(log.note)
-        known = log.items() or Known((), ())
+        known = log.items() or RecordedRows((), ())
         change = compare(known, project)
         unlabelled = not (change.only_appended or log.holds(ABOUT_ITEMS))
         text = change.check(project.source, options.accepts, unlabelled=unlabelled)

@@ -16,17 +16,17 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Items, Numbered, Sent, not_sent, sent_items
-from everylabel.data.source_diff import Change, Known, compare
+from everylabel.data.source_diff import Change, RecordedRows, compare
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import CHANGED, Arriving, join
 from everylabel.labelling.state.types import Refused
 from everylabel.log.store import Store
 from everylabel.models.embedding.embed import Embedder
-from everylabel.projects.arrivals import PIECE, Look, Watched, embed_piece
+from everylabel.projects.arrivals import PIECE, SourceSnapshot, Watched, embed_piece
 from everylabel.projects.features import Pieces, Progress, item_digests
 from everylabel.projects.log import is_for_test
 from everylabel.projects.project import left_out, with_clean_classes
-from everylabel.web.item_view import Shown
+from everylabel.web.item_view import ItemView
 
 logger = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between looks at the source, at least
@@ -40,7 +40,7 @@ class Arrivals:
         self,
         desk: Desk,
         log: Store,
-        shown: Shown,
+        shown: ItemView,
         note: Callable[[str], Any],
         test: str | None = None,
         watched: Watched | None = None,
@@ -58,7 +58,7 @@ class Arrivals:
         self._note, self._watched, self._progress = note, watched, progress
         self._test = test if test is not None and not test.strip().isdigit() else None
         project, self._lock = shown.project, threading.Lock()
-        self._known = (log.items() or Known((), ())).renewed(project)
+        self._known = (log.items() or RecordedRows((), ())).renewed(project)
         self._embedder: Embedder | None = None  # loaded when first needed
         self._pieces = Pieces(project.folder, project.kind, project.options.model)
         self._coming = project.coming
@@ -159,12 +159,12 @@ class Arrivals:
                 return 0
             items = sent_items(list(fresh.values()), project, project.options.text_column)
             _, rows = self._embed(items, range(len(items)))
-            self.shown.become(project.with_items(project.followed_by(items)))
+            self.shown.replace_project(project.with_items(project.followed_by(items)))
             try:
                 written = {name: one._asdict() for name, one in fresh.items()}
                 joined = join(self.desk, items.ids, rows, sent=written, content=items.items).result()
             except BaseException:
-                self.shown.become(project)
+                self.shown.replace_project(project)
                 raise
             self.state.joined += joined
         return joined
@@ -178,7 +178,7 @@ class Arrivals:
             raise Refused(409, "id_taken", f"id {one.id!r:.80} has another text here; expected another id")
         return place is not None
 
-    def _take(self, found: Look, watched: Watched) -> str:
+    def _take(self, found: SourceSnapshot, watched: Watched) -> str:
         """Record, show and queue new items of the source; return a message on changes that must wait."""
         project = self.shown.project
         sent = project.ids[len(project.ids) - project.sent :]
@@ -208,7 +208,7 @@ class Arrivals:
         if project.sent:
             sent = project.without(range(len(project.ids) - project.sent))
             source = source.followed_by(replace(sent, skipped=()))
-        self.shown.become(project.with_items(source))
+        self.shown.replace_project(project.with_items(source))
 
     def _join(self, ids: Sequence[str]) -> None:
         """Embed items of the source and add them to the pool, without unreadable images."""

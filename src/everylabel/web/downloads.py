@@ -30,7 +30,7 @@ from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
 from everylabel.projects.project import Project
 from everylabel.selection.pool.features import LazyScaled
-from everylabel.web.item_view import Shown
+from everylabel.web.item_view import ItemView
 
 IN_MEMORY = 4_000_000  # bytes; larger files go to disk
 BLOCK = 2**17  # bytes sent at a time
@@ -43,7 +43,7 @@ TAIL = 0.002  # share of outliers on each side, which are drawn on the edge
 class Downloads:
     """The files and the map of one project."""
 
-    def __init__(self, shown: Shown, desk: Desk, method: str = "pca") -> None:
+    def __init__(self, shown: ItemView, desk: Desk, method: str = "pca") -> None:
         self.shown, self.desk, self.method = shown, desk, method
         self._lock = threading.Lock()
         self._layout: tuple[np.ndarray, str] | None = None

@@ -1,6 +1,6 @@
 """How the page shows an item, looked up by id, and the guidelines beside it.
 
-When the source grows, `Shown.become` replaces the project. Images are shown only from the source's own
+When the source grows, `replace_project` replaces the project. Images are shown only from the source's own
 folder. A table names its images by path and may come from anybody: without this limit, a path or a link to
 one of the user's private pictures would show it to everybody who labels.
 
@@ -62,7 +62,7 @@ def _resolved(folders: Iterable[str | Path]) -> list[Path]:
     return [Path(folder).resolve() for folder in folders]
 
 
-class Shown:
+class ItemView:
     """The items of a project as the page sees them."""
 
     def __init__(
@@ -82,9 +82,9 @@ class Shown:
         self._hidden = {*hidden}
         self._fields = None if fields is None else [name for name in fields if name not in self._hidden]
         self._allowed = allowed
-        self.become(project)
+        self.replace_project(project)
 
-    def become(self, project: Project) -> None:
+    def replace_project(self, project: Project) -> None:
         """Replace the project that is shown."""
         self._revealing, self._bare = _labels_of(project) | self._hidden, _folders_are_classes(project)
         self._now = project, id_list(project.ids).position

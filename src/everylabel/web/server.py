@@ -43,7 +43,7 @@ from everylabel.web.access import (
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.downloads import Downloads
 from everylabel.web.item_view import (
-    Shown,
+    ItemView,
     allowed_images,
     check_fields,
     keep_guidelines,
@@ -65,7 +65,7 @@ class Opened(NamedTuple):
     """An opened project with a bound port and a server that does not run yet."""
 
     service: Service
-    shown: Shown
+    shown: ItemView
     address: str
     server: "Server"
     bound: socket.socket
@@ -119,7 +119,7 @@ def opened_server(
 
 def make_app(
     service: Service,
-    shown: Shown,
+    shown: ItemView,
     files: Downloads,
     arrivals: Arrivals | None,
     *,
@@ -200,7 +200,7 @@ def one_thread() -> Iterator[None]:
 @contextlib.contextmanager
 def opened_project(
     project: Project, options: LabelOptions, note: Say, progress: Progress | None
-) -> Iterator[tuple[Service, Shown, Arrivals]]:
+) -> Iterator[tuple[Service, ItemView, Arrivals]]:
     """Yield a project's service, items and arrivals with an up-to-date log; close everything afterwards."""
     columns = options.columns(project)
     check_fields(project, columns)
@@ -216,7 +216,7 @@ def opened_project(
         rows = options.rows(project)
         desk, network = opened_desk(project, rows, store, state, names, saved_mean(mean_path), note)
         project = project.without_features()
-        shown = Shown(project, columns, allowed, state.hidden_columns)
+        shown = ItemView(project, columns, allowed, state.hidden_columns)
         network.content = shown.content
         service = Service(desk, shown.item)
         watched = Watched(project.source, project.options) if options.watch else None

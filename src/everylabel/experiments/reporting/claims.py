@@ -33,7 +33,7 @@ UNMEASURED = "not measured"
 Rows = dict[str, list[Row]]  # by experiment
 
 
-class Found(NamedTuple):
+class Finding(NamedTuple):
     """The result of one dataset for a claim; positive supports the claim."""
 
     dataset: str
@@ -53,12 +53,12 @@ class Found(NamedTuple):
         return min(side, 0) if self.partly else side
 
 
-Check = Callable[[list[Row]], list[Found]]
+Check = Callable[[list[Row]], list[Finding]]
 Statistic = Callable[[Curves], float]
 
 
 def tally(
-    found: Sequence[Found], spoken_of: Iterable[str] | None = None, can: bool = False
+    found: Sequence[Finding], spoken_of: Iterable[str] | None = None, can: bool = False
 ) -> tuple[str, str]:
     """Return the verdict over the datasets of a claim (None: all), and the figures of all.
 
@@ -80,13 +80,13 @@ def tally(
     return ("holds" if can or (not against and 2 * supporting >= len(sides)) else "mixed"), text
 
 
-def _accuracy(dataset: str, found: Estimate, label: str = "", partly: bool = False) -> Found:
+def _accuracy(dataset: str, found: Estimate, label: str = "", partly: bool = False) -> Finding:
     """Return a difference of accuracies as a finding."""
     text = f"{TITLES.get(dataset, dataset)}{label} {points(found)}"
-    return Found(dataset, found, text, LEAST, partly)
+    return Finding(dataset, found, text, LEAST, partly)
 
 
-def by_dataset(look: Callable[[list[Row], str], Found | None]) -> Check:
+def by_dataset(look: Callable[[list[Row], str], Finding | None]) -> Check:
     """Return a check that runs on each dataset."""
     return lambda rows: [found for name in datasets_of(rows) if (found := look(rows, name)) is not None]
 
@@ -113,7 +113,7 @@ def no_worse(variant: str, other: str, tolerance: float) -> Check:
     """Claim: one variant's curve lies at most `tolerance` below another's."""
     slack = partial(gap, better=variant, worse=other)
 
-    def shifted(one: Found) -> Found:
+    def shifted(one: Finding) -> Finding:
         return one._replace(estimate=one.estimate._replace(mean=one.estimate.mean + tolerance), least=0.0)
 
     return lambda rows: [shifted(one) for one in each(slack)(rows)]
@@ -146,7 +146,7 @@ def _halves(found: Curves, better: str, worse: str) -> tuple[list[float], list[f
 def closer(near: str, far: str, goal: str) -> Check:
     """Claim: one variant's mean curve is closer to the goal's than another's."""
 
-    def look(rows: list[Row], dataset: str) -> Found:
+    def look(rows: list[Row], dataset: str) -> Finding:
         runs = by_repetition(rows, "accuracy", dataset).values()
         whole = [run for run in runs if {near, far, goal} <= run.keys()]
         closest, farther = (_dissimilar(whole, name, goal) for name in (near, far))
@@ -182,7 +182,7 @@ def grows(variant: str) -> Check:
 def beats_all(better: str, others: Sequence[str]) -> Check:
     """Claim: one variant beats the best of the others; confirmed only if all were measured."""
 
-    def look(rows: list[Row], dataset: str) -> Found | None:
+    def look(rows: list[Row], dataset: str) -> Finding | None:
         gaps = {
             name: over_repetitions(rows, "accuracy", dataset, partial(gap, better=better, worse=name))
             for name in others
@@ -207,7 +207,7 @@ def nothing_helps(variants: Sequence[str]) -> Check:
     The best of each repetition would gain by chance alone.
     """
 
-    def look(rows: list[Row], dataset: str) -> Found:
+    def look(rows: list[Row], dataset: str) -> Finding:
         losses = [
             over_repetitions(rows, "accuracy", dataset, partial(gap, better="baseline", worse=variant))
             for variant in variants
@@ -220,14 +220,14 @@ def nothing_helps(variants: Sequence[str]) -> Check:
 def smaller_share(variant: str, than_on: str) -> Check:
     """Claim: an update gains a smaller share of retraining's gain than on another dataset."""
 
-    def look(rows: list[Row], dataset: str) -> Found | None:
+    def look(rows: list[Row], dataset: str) -> Finding | None:
         goal, mine = (share(rows, name, variant) for name in (than_on, dataset))
         if dataset == than_on or not mine.n or not goal.n:
             return None
         error = float(np.hypot(goal.error, mine.error))
         apart = Estimate(goal.mean - mine.mean, error, min(goal.n, mine.n))
         one, other = (TITLES.get(name, name) for name in (dataset, than_on))
-        return Found(dataset, apart, f"{one} {mine} of retraining's gain ({other} {goal})")
+        return Finding(dataset, apart, f"{one} {mine} of retraining's gain ({other} {goal})")
 
     return by_dataset(look)
 
@@ -270,12 +270,12 @@ def slowest(way: str, variants: Sequence[str]) -> Check:
 
 
 def _ratios(way: str, ratio: Statistic, bounds: Callable[[float], float], label: str) -> Check:
-    def look(rows: list[Row], dataset: str) -> Found:
+    def look(rows: list[Row], dataset: str) -> Finding:
         shown, judged = (
             over_repetitions(rows, f"speed-up over {way}", dataset, statistic)
             for statistic in (ratio, lambda curves: bounds(ratio(curves)))
         )
-        return Found(dataset, judged, f"{TITLES.get(dataset, dataset)} {times(shown)}{label}")
+        return Finding(dataset, judged, f"{TITLES.get(dataset, dataset)} {times(shown)}{label}")
 
     return by_dataset(look)
 

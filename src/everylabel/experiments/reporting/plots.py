@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from everylabel.core import fit_map, laplace, predict_proba, sample, update
-from everylabel.experiments.demo import METHODS, RETRAINED, UNTAUGHT
+from everylabel.experiments.demo import METHODS, NO_UPDATE, RETRAINED
 from everylabel.experiments.engine import seeded
 from everylabel.experiments.reporting.summary import TITLES, Curve, curves, datasets_of, paired
 from everylabel.experiments.results import Row
@@ -186,7 +186,7 @@ def plot_demo(updating: list[Row], choosing: list[Row], path: Path) -> None:
     figure = Figure(figsize=(14, 4.4), layout="constrained")
     for axis, (ylabel, title, drawn) in zip(figure.subplots(1, 3), shown, strict=True):
         for name, curve in drawn.items():
-            _line(axis, name, curve, STYLES[{UNTAUGHT: "baseline", RETRAINED: "retraining"}.get(name, name)])
+            _line(axis, name, curve, STYLES[{NO_UPDATE: "baseline", RETRAINED: "retraining"}.get(name, name)])
         _dress(axis, title, "")
         axis.set(xlabel="labels", ylabel=ylabel)
     for axis in figure.axes[::2]:

@@ -26,7 +26,7 @@ from everylabel.data.items import IdList, Numbered
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import ClassSet, Place, Suggestions
 from everylabel.models.labels import name_answers
-from everylabel.models.names import NameRows, are_of_use, name_rows, phrase
+from everylabel.models.names import NameRows, are_confirmed, name_rows, phrase
 from everylabel.models.scaling import Scaling, fit_pool_scaling, suited_precision
 from everylabel.selection import Pool
 from everylabel.selection.pool.features import LazyScaled, with_room
@@ -314,7 +314,7 @@ def confirmed_names(
         return rows
     idx, y = targets(labels, n_classes, multi_label)
     x = features[idx].astype(np.float64)
-    return rows if are_of_use(rows, x, y, n_classes, suited_precision(n_classes)) else None
+    return rows if are_confirmed(rows, x, y, n_classes, suited_precision(n_classes)) else None
 
 
 def train(

@@ -22,7 +22,7 @@ ALIASES = {"bert": "cls:bert-base-uncased", "minilm": texts.DEFAULT, "dinov2": i
 Sample = Callable[[], Any]
 
 
-class How(NamedTuple):
+class NetworkOptions(NamedTuple):
     """How to run a network; the fields are those of `backend.Network`."""
 
     batch_size: int = 32
@@ -53,7 +53,7 @@ def is_pretrained(kind: str, model: str | None) -> bool:
     return kind == "image" and model != "pixels" and not (model is None and missing)
 
 
-def choose(kind: str, model: str | None, sample: Sample, how: How) -> Backend:
+def choose(kind: str, model: str | None, sample: Sample, how: NetworkOptions) -> Backend:
     """Return the backend for these items; `sample` returns items to fit TF-IDF, pixels or a table on."""
     if model is not None and not isinstance(model, str):
         model = str(model)
@@ -69,7 +69,7 @@ def choose(kind: str, model: str | None, sample: Sample, how: How) -> Backend:
     return Table.fit(sample())
 
 
-def _text(model: str | None, sample: Sample, how: How) -> Backend:
+def _text(model: str | None, sample: Sample, how: NetworkOptions) -> Backend:
     if model is None and not knows_words(None):
         _say("texts are embedded by TF-IDF + SVD", "text", "a language model")
         model = "tfidf"
@@ -81,7 +81,7 @@ def _text(model: str | None, sample: Sample, how: How) -> Backend:
     return texts.Sentences((model or texts.DEFAULT).removeprefix("st:"), *how)
 
 
-def _image(model: str | None, sample: Sample, how: How) -> Backend:
+def _image(model: str | None, sample: Sample, how: NetworkOptions) -> Backend:
     if model is None and None in (find_spec("transformers"), find_spec("torch")):
         _say("images are embedded by scaled pixels + PCA", "image", "a vision model")
         model = "pixels"

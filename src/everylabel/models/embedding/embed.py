@@ -19,7 +19,7 @@ from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
 from everylabel.core.files import NO_ARRAY, VERSION, read_file, write_atomically, write_file
 from everylabel.data.cache import cache_folder, make_folder
 from everylabel.models.embedding.backend import Backend
-from everylabel.models.embedding.choose import How, choose, kind_of
+from everylabel.models.embedding.choose import NetworkOptions, choose, kind_of
 from everylabel.models.embedding.chunks import Chunks
 from everylabel.models.embedding.images import Pixels
 from everylabel.models.embedding.texts import Tfidf
@@ -58,7 +58,7 @@ def embed(
     dtype : {"float32", "float16"}
         Of the result.
     batch_size, device
-        How many items go through the model at once, and where.
+        NetworkOptions many items go through the model at once, and where.
     cache : bool
         Keep finished chunks in $EVERYLABEL_CACHE/embeddings (or the platform's cache folder).
     progress : function, optional
@@ -87,7 +87,9 @@ def embed(
     if fit is not None:
         backend: Backend = load_fit(Path(fit), source.kind, model)
     else:
-        backend = choose(source.kind, model, source.sample, How(batch_size, device, trust_model_code))
+        backend = choose(
+            source.kind, model, source.sample, NetworkOptions(batch_size, device, trust_model_code)
+        )
     if fit_out is not None:
         save_fit(backend, Path(fit_out))
     broken: list[str] = []
@@ -124,7 +126,7 @@ class Embedder:
         self.backend: Backend = (
             load_fit(fit, kind, model)
             if fit is not None
-            else choose(kind, model, list, How(trust_code=trust_code, beside=True))
+            else choose(kind, model, list, NetworkOptions(trust_code=trust_code, beside=True))
         )
 
     def rows(self, items: Any) -> np.ndarray:

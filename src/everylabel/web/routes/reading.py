@@ -33,7 +33,7 @@ from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused, absent_in_reply, in_reply
 from everylabel.labelling.views import Views
 from everylabel.web.downloads import Downloads
-from everylabel.web.item_view import Shown
+from everylabel.web.item_view import ItemView
 from everylabel.web.routes.answers import Anybody, Id, Person, ShownBody
 
 SNIPPET = 200  # characters of a text in a list
@@ -47,7 +47,7 @@ Class = Annotated[str | None, Query(min_length=1, max_length=200, alias="class")
 Item = Annotated[Id | None, Query()]
 
 
-def glance(views: Views, shown: Shown, item: str) -> dict[str, Any]:
+def glance(views: Views, shown: ItemView, item: str) -> dict[str, Any]:
     """Return an item's name, text snippet and image URL for a list."""
     views.position(item)
     item_shown = shown.item(item)
@@ -55,7 +55,7 @@ def glance(views: Views, shown: Shown, item: str) -> dict[str, Any]:
     return {"name": item_shown["name"], "text": text, "image": item_shown["image"]}
 
 
-def reading(views: Views, shown: Shown, files: Downloads, about: dict[str, str]) -> APIRouter:
+def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, str]) -> APIRouter:
     """Return the endpoints that read a project."""
     router = APIRouter(prefix="/api")
     seen = partial(glance, views, shown)
@@ -280,7 +280,7 @@ def reading(views: Views, shown: Shown, files: Downloads, about: dict[str, str])
     return router
 
 
-def _search(ids: Sequence[str], shown: Shown, words: str, limit: int) -> list[int]:
+def _search(ids: Sequence[str], shown: ItemView, words: str, limit: int) -> list[int]:
     wanted, named, found = words.casefold().split(), list[int](), list[int]()
     for i, item in enumerate(ids):
         name = shown.name(item)
