@@ -63,7 +63,7 @@ def test_a_file_that_is_no_list_of_classes_is_reported(tmp_path: Path, text: str
     [
         ("a,b, a", "names a more than once; expected each once"),
         ('"billing, late', "cannot be read .* in double quotes"),
-        ("nowhere.csv", "is not there; expected a CSV file"),
+        ("nowhere.csv", "does not exist; expected a CSV file"),
     ],
 )
 def test_names_that_are_no_list_are_reported(given: str, told: str) -> None:

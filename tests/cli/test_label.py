@@ -166,7 +166,7 @@ def test_images_that_go_missing_are_reported(tmp_path: Path) -> None:
         (folder / item["id"]).unlink()
         with pytest.raises(urllib.error.HTTPError, match="404") as told:
             fetched(server.address + item["image"][1:])
-        assert "is not there any more" in json.load(told.value)["error"]["message"]
+        assert "no longer exists" in json.load(told.value)["error"]["message"]
         for wrong in ("../secret.png", "..%2f..%2fetc%2fpasswd", "/etc/passwd"):
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 fetched(f"{server.address}api/image/{wrong}")
@@ -175,7 +175,7 @@ def test_images_that_go_missing_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nothing.csv"], "source 'nothing.csv' is not there"),
+        (["nothing.csv"], "source 'nothing.csv' does not exist"),
         (["digits", "--strategy", "best"], "--strategy is 'best'; expected one of herding"),
         (["digits", "--layout", "tsne"], "--layout is 'tsne'"),
         (["digits", "--import", "none.csv"], "labels file 'none.csv' does not exist"),
@@ -204,7 +204,7 @@ def test_a_port_in_use_is_reported() -> None:
 def test_exports_that_cannot_be(tmp_path: Path) -> None:
     result = run("export", "digits", "-o", "x.csv")
     assert result.exit_code == 2
-    assert "labels.sqlite' is not there; expected the log of a project" in result.output
+    assert "labels.sqlite' does not exist; expected the log of a project" in result.output
     with label_here("digits"):
         pass
     for arguments, told in (
@@ -300,7 +300,7 @@ def test_imported_labels_that_add_classes_are_reported(tmp_path: Path) -> None:
         server.process.send_signal(signal.SIGINT)
         assert server.process.stderr is not None
         told = server.process.stderr.read()
-    assert "note: more.csv adds 1 class that was not there: lampz" in told
+    assert "note: more.csv adds 1 new class: lampz" in told
     assert told.rstrip().endswith("stopping ...")
     (tmp_path / "odd.csv").write_text("a,b\n1,2\n")
     refused = run("label", source, "--import", "odd.csv", "--no-browser")

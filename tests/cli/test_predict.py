@@ -56,7 +56,7 @@ def test_a_project_that_is_not_there_is_called_so(tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("body\nsoap\n")
     wrong = run("predict", "new.csv", "--project", "nowhere.everylabel")
     assert wrong.exit_code == 2
-    assert "--project 'nowhere.everylabel' is not there; expected a project's folder" in wrong.output
+    assert "--project 'nowhere.everylabel' does not exist; expected a project's folder" in wrong.output
     assert "source 'nowhere" not in wrong.output
 
 
@@ -122,7 +122,7 @@ def test_new_images_and_features_are_predicted(tmp_path: Path) -> None:
     for arguments, told in (
         (["narrow.npy"], "has 9 features; expected 64"),
         (["more"], "was labelled on features that came with it"),
-        (["none.npy"], "'none.npy' is not there"),
+        (["none.npy"], "'none.npy' does not exist"),
         (["x.npy", "-o", "p.xlsx"], "expected an ending of .csv (csv), .jsonl (jsonl), .parquet (parquet)"),
     ):
         wrong = run("predict", *arguments, "--project", "digits.everylabel")
@@ -145,9 +145,7 @@ def test_without_the_source_a_project_predicts_and_exports_labels(tmp_path: Path
     for given in ("reviews.csv", "reviews.csv.everylabel"):
         exported = run("export", given, "-o", "known.csv")  # ids and labels are known without it
         assert exported.exit_code == 0, exported.output
-        assert "reviews.csv' is not there any more: its rows have ids, and no other columns" in (
-            exported.output
-        )
+        assert "reviews.csv' no longer exists: the export has ids, but no other columns" in (exported.output)
         assert len((tmp_path / "known.csv").read_text().splitlines()) == 10
         copied = run("backup", given, "-o", f"{given}.sqlite")  # it needs no source
         assert copied.exit_code == 0, copied.output
@@ -157,7 +155,7 @@ def test_without_the_source_a_project_predicts_and_exports_labels(tmp_path: Path
     (tmp_path / "reviews.csv.everylabel" / "digests.npy").write_bytes(b"")
     refused = run(*asked)
     assert refused.exit_code == 2, refused.output
-    assert "reviews.csv' is not there any more; its project" in refused.output
+    assert "reviews.csv' no longer exists; its project" in refused.output
 
 
 def test_none_of_these_is_never_predicted(tmp_path: Path) -> None:

@@ -94,11 +94,11 @@ def test_the_papers_recipe(tmp_path: Path) -> None:
         (["--dataset", "mnist"], "dataset is 'mnist'"),
         (["--dataset", "snacks"], "has no feature file"),
         (["--reps", "0"], "--reps"),
-        (["--report-only"], "is not there; run without"),
+        (["--report-only"], "does not exist; run without"),
         (["--report-only", "fig4"], "--report-only shows all that is stored; leave out fig4"),
         (
             ["--fast", "--export", "no/such/folder/r.csv"],
-            "'no/such/folder/r.csv' would be in a folder that is not",
+            "'no/such/folder/r.csv' would be in a folder that does not exist",
         ),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_data_folder_that_is_named_must_be_there(tmp_path: Path, monkeypatch: 
     from_outside = CliRunner().invoke(app, ["reproduce", "--list"], env={"EVERYLABEL_DATA": "gone"})
     for result in (named, from_outside):
         assert result.exit_code == 2
-        assert "data folder 'gone' is not there" in result.output
+        assert "data folder 'gone' does not exist" in result.output
 
 
 @pytest.mark.usefixtures("small", "unpainted")
@@ -176,7 +176,7 @@ def test_a_report_replaces_reports_only(tmp_path: Path) -> None:
     (report / "README.md").write_text("# My own notes")
     result = _run("--report-only", folder=tmp_path)
     assert result.exit_code == 2
-    assert "has a README.md that is no report" in result.output
+    assert "has a README.md that is not a report" in result.output
     assert (report / "README.md").read_text() == "# My own notes"
 
 

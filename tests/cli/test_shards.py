@@ -68,7 +68,7 @@ def _refusals(folder: Path, source: Path) -> None:
     columns = run("predict", "shards/", "--project", source, "-o", "p", "--columns", "body")
     assert "shards hold features only" in columns.output
     ray = run("predict", "new.csv", "--project", source, "--ray", "auto")
-    assert "--ray is for shards, and 'new.csv' is none" in ray.output
+    assert "--ray needs shards, and 'new.csv' is not a folder of shards" in ray.output
     part = folder / "shards" / "part-000002.npy"
     rows = part.read_bytes()
     part.unlink()
@@ -116,7 +116,7 @@ def test_options_of_shards_are_refused_where_there_are_none(tmp_path: Path) -> N
         assert wrong.exit_code == 2
         assert f"{option[0]} is for shards, and -o is 'x.npy'; expected a folder" in wrong.output
     whole = run("embed", "x.csv", "-o", "shards/", "--whole-table")
-    assert "--whole-table learns from all rows, and no shard has them" in whole.output
+    assert "--whole-table needs all rows at once, and a shard has only some" in whole.output
     assert not (tmp_path / "shards").exists()
 
 
@@ -141,10 +141,10 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     wrong = run("label", "shards", "--id-column", "keys", "--no-browser")
     assert "column 'keys' is not in" in wrong.output
     refused = run("label", "big.csv", "--ray", "auto", "--no-browser")
-    assert "--ray is for shards, and 'big.csv' is none" in refused.output
-    assert "--watch is not offered for a folder of shards" in run("label", "shards", "--watch").output
+    assert "--ray needs shards, and 'big.csv' is not a folder of shards" in refused.output
+    assert "--watch is not available for a folder of shards" in run("label", "shards", "--watch").output
     refused = run("label", "shards", "--network", "on")
-    assert "--network on is not offered for a folder of shards" in refused.output
+    assert "--network on is not available for a folder of shards" in refused.output
     seen = set[str]()
     options = ("--classes", "soap,beans", "--check-every", 0, "--id-column", "key")
     with label_here("shards", *options) as server:

@@ -67,16 +67,16 @@ def test_large_images_are_made_smaller(tmp_path: Path, name: str, media: str) ->
 def test_only_images_are_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret.png"
     secret.write_text("password")
-    with pytest.raises(EverylabelError, match=r"secret.png' is damaged or no image"):
+    with pytest.raises(EverylabelError, match=r"secret.png' is damaged or not an image"):
         shown_image(secret, "x")
     secret.write_bytes(b"\x89PNG\r\n\x1a\n" + b"password")
-    with pytest.raises(EverylabelError, match="is damaged or no image"):
+    with pytest.raises(EverylabelError, match="is damaged or not an image"):
         shown_image(secret, "x")
-    with pytest.raises(EverylabelError, match=r"gone.png' is not there any more"):
+    with pytest.raises(EverylabelError, match=r"gone.png' no longer exists"):
         shown_image(tmp_path / "gone.png", "x")
-    with pytest.raises(EverylabelError, match="is not there any more"):
+    with pytest.raises(EverylabelError, match="no longer exists"):
         shown_image(tmp_path, "x")  # a folder
-    with pytest.raises(EverylabelError, match="is not there any more"):
+    with pytest.raises(EverylabelError, match="no longer exists"):
         shown_image(Path(os.devnull), "x")
 
 

@@ -58,7 +58,7 @@ def test_names_of_files_that_are_not_utf8(tmp_path: Path) -> None:
 def test_json_nested_without_end(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"deep.{ending}"
     path.write_text('{"text": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
-    with pytest.raises(EverylabelError, match="is no JSON"):
+    with pytest.raises(EverylabelError, match="is not JSON"):
         read(str(path), Options(text_column="text"))
     (tmp_path / "project.json").write_text(path.read_text())
     with pytest.raises(EverylabelError, match="is damaged"):
@@ -153,9 +153,9 @@ def test_a_pipe_or_a_file_of_the_system_named_as_an_image_is_never_opened(tmp_pa
     for path in filter(Path.exists, odd):  # opening the pipe would wait for ever
         assert media.open_image(path) is None
         assert media.image_bytes(path) == b"unreadable"
-        assert "no plain file" in media.why_unreadable(path)
+        assert "not a regular file" in media.why_unreadable(path)
         assert digests.content_digest(path) == digests.UNREADABLE
-        with pytest.raises(EverylabelError, match=r"not there any more|no plain file"):
+        with pytest.raises(EverylabelError, match=r"no longer exists|not a regular file"):
             media.shown_image(path, "x")
 
 
@@ -173,7 +173,7 @@ def test_an_image_that_is_postscript_is_run_by_nothing(
     assert path.read_bytes().startswith(b"%!PS-Adobe-3.0 EPSF")
     assert media.open_image(path) is None
     assert media.open_image(path.read_bytes()) is None
-    with pytest.raises(EverylabelError, match="damaged or no image"):
+    with pytest.raises(EverylabelError, match="damaged or not an image"):
         media.shown_image(path, "x")
 
 

@@ -147,13 +147,13 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     cases: list[tuple[str, bytes, dict[str, Any], str]] = [
         ("x.csv", b"", {}, "is empty"),
         ("x.csv", b"t\n", {}, "a header and no rows"),
-        ("x.csv", b"t,u\ra,b\rc,d\r", {}, "is no clean CSV file: new-line"),
+        ("x.csv", b"t,u\ra,b\rc,d\r", {}, "is not a valid CSV file: new-line"),
         ("x.csv", b"t\n \n", {}, "all texts are empty"),
         ("x.csv", b"t\na\n", {"text_column": None}, "text_column or image_column is needed"),
         ("x.csv", b"t\na\n", {"image_column": "t"}, "one only"),
         ("x.csv", b"t,i\na,1\nb,2\nc,1\n", {"id_column": "i"}, "ids are not unique, 1 occur again: 1;"),
-        ("x.jsonl", b'{"t": "a"}\n{"t": \n', {}, "line 2 of .* is no JSON"),
-        ("x.jsonl", b"[1]\n", {}, "line 1 of .* is no object"),
+        ("x.jsonl", b'{"t": "a"}\n{"t": \n', {}, "line 2 of .* is not JSON"),
+        ("x.jsonl", b"[1]\n", {}, "line 1 of .* is not an object"),
         ("x.docx", b"x", {}, "unknown ending"),
         ("x.npy", b"x", {}, "empty or damaged"),
         ("x.npz", b"", {}, "empty or damaged"),
@@ -162,9 +162,9 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         with pytest.raises(el.EverylabelError, match=message):
             read(name, content, **options)
     pytest.importorskip("pyarrow", reason="needs the extra everylabel[table]")
-    with pytest.raises(el.EverylabelError, match="no Parquet file"):
+    with pytest.raises(el.EverylabelError, match="not a Parquet file"):
         read("x.parquet", b"PAR1 nonsense")
-    with pytest.raises(el.EverylabelError, match="is not there"):
+    with pytest.raises(el.EverylabelError, match="does not exist"):
         el.read_items(tmp_path / "gone.csv")
     with pytest.raises(el.EverylabelError, match="with splits train, test; pass one"):
         el.read_items({"train": 1, "test": 2}, text_column="t")
@@ -368,7 +368,7 @@ def test_json_is_a_list_of_objects(tmp_path: Path) -> None:
     assert (items.items, list(items.columns["n"])) == (["a text", "b"], [None, 2])
     for text in ('{"a": 1}', "[1]", "{"):
         path.write_text(text)
-        with pytest.raises(el.EverylabelError, match=r"is no (JSON|list of objects)"):
+        with pytest.raises(el.EverylabelError, match=r"is not (JSON|a list of objects)"):
             read(path, Options("body"))
 
 
@@ -393,7 +393,7 @@ def test_a_spreadsheet_is_read_as_it_is_shown(tmp_path: Path) -> None:
     ):
         read(path, Options("body"))
     path.write_text("no archive")
-    with pytest.raises(el.EverylabelError, match=r"is no \.xlsx file"):
+    with pytest.raises(el.EverylabelError, match=r"is not an \.xlsx file"):
         read(path, Options("body"))
 
 
@@ -424,6 +424,6 @@ def test_show_of_no_table_is_named_as_such(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((3, 2), np.float32))
     (tmp_path / "notes.txt").write_text("a b")
     with pytest.raises(
-        EverylabelError, match=r"--show '.*notes.txt' is no table; expected a row for each row"
+        EverylabelError, match=r"--show '.*notes.txt' is not a table; expected a row for each row"
     ):
         read(str(tmp_path / "x.npy"), Options(show=str(tmp_path / "notes.txt")))

@@ -223,7 +223,7 @@ def test_guarded_id_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]", "[" * 100_000])
 def test_file_that_is_no_export_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(EverylabelError, match="is no "):
+    with pytest.raises(EverylabelError, match="is not "):
         read_labels(tmp_path / "x.json", project())
     with pytest.raises(EverylabelError, match="does not exist"):
         read_labels(tmp_path / "nothing.csv", project())

@@ -59,7 +59,7 @@ def test_multiple_choices_are_supported() -> None:
 
 
 REFUSED = {
-    "no XML": "<View>",
+    "not XML": "<View>",
     "no Choices": view(TEXT),
     "another kind": view(TEXT, CHOICES.format('choice="ranked"')),
     "regions": view(TEXT, CHOICES.format('perRegion="true"')),

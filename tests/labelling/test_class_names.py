@@ -204,14 +204,14 @@ def test_cached_names_are_not_embedded_again(tmp_path: Path) -> None:
 
 def test_unavailable_encoder_is_reported_and_nothing_else_changes(tmp_path: Path) -> None:
     def broken(phrases: Sequence[str]) -> np.ndarray:
-        raise EverylabelError("the model is not there")
+        raise EverylabelError("the model does not exist")
 
     said: list[str] = []
     store = Store(tmp_path / "log", "test")
     bring_up_to_date(store, IDS, classes=WORDS)
     before = len(store.read())
     bring_up_to_date(store, IDS, names=ClassNames(Encoder("words", broken)), note=said.append)
-    assert said == ["class names do not teach the model: the model is not there"]
+    assert said == ["the model does not learn from class names: the model does not exist"]
     assert len(store.read()) == before
     store.close()
 

@@ -113,7 +113,7 @@ def test_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
         Store(tmp_path / "file", "p")
     with pytest.raises(StoreError, match=r"'mysql://.*expected a file's path or postgresql://"):
         Store("mysql://user@localhost/db", "p")
-    with pytest.raises(StoreError, match="is not there; expected the log"):
+    with pytest.raises(StoreError, match="does not exist; expected the log"):
         Store(tmp_path / "nothing", "p", write=False)
 
 

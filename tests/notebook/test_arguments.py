@@ -83,7 +83,7 @@ def test_only_options_become_arguments_in_errors(tmp_path: Path, monkeypatch: py
     told = "--names-prior is on (--project /tmp/my--file.csv, --label-column): class '--a' of '/b/--model'"
     plain = "names_prior is on (folder /tmp/my--file.csv, label_column): class '--a' of '/b/--model'"
     assert _plain(told) == plain
-    with pytest.raises(el.EverylabelError, match=r"my--file\.csv' is not there"):
+    with pytest.raises(el.EverylabelError, match=r"my--file\.csv' does not exist"):
         el.label(tmp_path / "my--file.csv")
     monkeypatch.setitem(sys.modules, "umap", None)
     with pytest.raises(ImportError, match=r"everylabel\[umap\]"):

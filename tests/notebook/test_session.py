@@ -145,7 +145,7 @@ def test_bad_argument_is_raised_before_anything_starts() -> None:
         (np.zeros((3, 3, 8, 8)), {}, r"np.moveaxis\(images, 1, -1\)"),
         (np.full((3, 8, 8), -1.0), {}, "expected 0 to 1 or 0 to 255"),
         ({"train": {"a": 1}}, {}, "with splits train; pass one of them"),
-        ("a text", {}, "source 'a text' is not there"),
+        ("a text", {}, "source 'a text' does not exist"),
     ):
         with pytest.raises(el.EverylabelError, match=message):
             el.label(source, **{"model": "tfidf", **options})  # type: ignore[arg-type]

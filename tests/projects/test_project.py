@@ -234,7 +234,7 @@ def test_unknown_source_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     with pytest.raises(EverylabelError, match=r"or of shards, or one of .*; did you mean '.*/shards'\?$"):
         open_project(tmp_path / "shard")
-    with pytest.raises(EverylabelError, match=r"'nothing.csv' is not there; expected a file"):
+    with pytest.raises(EverylabelError, match=r"'nothing.csv' does not exist; expected a file"):
         open_project("nothing.csv")
     (tmp_path / "x.docx").write_text("x")
     with pytest.raises(EverylabelError, match="unknown ending"):

@@ -153,9 +153,7 @@ def test_moved_project_asks_for_its_new_place(tmp_path: Path) -> None:
     (tmp_path / "before" / "seen.csv").write_text("text\na\nb\n")
     open_project(tmp_path / "before" / "x.npy", show=tmp_path / "before" / "seen.csv", text_column="text")
     now = (tmp_path / "before").rename(tmp_path / "now")
-    with pytest.raises(
-        EverylabelError, match=f"is not there any more.*its new path and --project {now}/x.npy"
-    ):
+    with pytest.raises(EverylabelError, match=f"no longer exists.*its new path and --project {now}/x.npy"):
         open_project(now / "x.npy.everylabel")
     with pytest.raises(EverylabelError, match=r"remembers the table .*add --show"):
         open_project(now / "x.npy")

@@ -143,7 +143,7 @@ def test_killed_conversion_starts_over(tmp_path: Path) -> None:
 
 def test_model_that_learns_from_all_rows_is_refused(tmp_path: Path) -> None:
     place, _ = source(tmp_path)
-    with pytest.raises(EverylabelError, match="model tfidf learns from all rows, and no shard"):
+    with pytest.raises(EverylabelError, match="model tfidf needs all rows at once, and no shard"):
         embed_shards(place, str(tmp_path / "s"), "tfidf", options=BODY)
     with pytest.raises(
         EverylabelError, match="model is 'pixels', and column 'body' holds items of kind 'text'"

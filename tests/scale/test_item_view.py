@@ -192,7 +192,7 @@ def test_image_outside_the_folder_is_not_shown_and_the_others_are(tmp_path: Path
         if ok:
             assert shown.picture(name)[1] == "image/png"
         else:
-            with pytest.raises(Refused, match=r"lies outside|is not there"):
+            with pytest.raises(Refused, match=r"lies outside|not exist|longer exists"):
                 shown.picture(name)
 
 
@@ -214,7 +214,7 @@ def test_file_that_does_not_match_the_manifest_is_not_read(
     pipe = Manifest(shards, about, ".npy", (), [true._replace(size=0)], str(tmp_path / "pipe.jsonl"))
     source, why = project._source(pipe, Options())
     assert source is None
-    assert "is not there; items are shown by their row" in why
+    assert "does not exist; items are shown by their row" in why
     monkeypatch.setattr(filesystem, "_files", lambda _: pytest.fail("it was called"))
     far = Manifest(shards, about, ".npy", (), [true], "webhdfs://127.0.0.1:8898/x.jsonl")
     source, why = project._source(far, Options())

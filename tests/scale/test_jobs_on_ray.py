@@ -54,7 +54,7 @@ def test_error_on_ray_has_the_message_of_one_machine(tmp_path: Path, cluster: st
     embed_shards(place, str(tmp_path / "s"), **arguments)
     (tmp_path / "s" / "part-000003.npy").unlink()
     (tmp_path / "s" / ROWS).write_text("no table")
-    with pytest.raises(EverylabelError, match=r"^path .*rows.parquet' is no Parquet file, or damaged"):
+    with pytest.raises(EverylabelError, match=r"^path .*rows.parquet' is not a Parquet file, or damaged"):
         embed_shards(place, str(tmp_path / "s"), ray=cluster, **arguments)
 
 

@@ -115,9 +115,9 @@ def test_source_in_another_store(tmp_path: Path) -> None:
     [
         ("x.csv", b"", "is empty"),
         ("x.csv", b"body\n", "has no rows"),
-        ("x.jsonl", b'{"body": "a"}\n{"body": \n', "line 2 of .* is no JSON"),
-        ("x.jsonl", b'{"body": "a"}\n[1]\n', "is no object"),
-        ("x.parquet", b"PAR1 nothing", "is no Parquet file"),
+        ("x.jsonl", b'{"body": "a"}\n{"body": \n', "line 2 of .* is not JSON"),
+        ("x.jsonl", b'{"body": "a"}\n[1]\n', "is not an object"),
+        ("x.parquet", b"PAR1 nothing", "is not a Parquet file"),
         ("x.xlsx", b"", "cannot be split into shards"),
         ("x.csv", b"text\na\n", "column 'body' is not in"),
     ],
@@ -130,7 +130,7 @@ def test_bad_input_gets_a_sentence(tmp_path: Path, name: str, content: bytes, to
 
 
 def test_source_that_is_missing_or_has_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EverylabelError, match="is not there; expected a file"):
+    with pytest.raises(EverylabelError, match="does not exist; expected a file"):
         open_source(str(tmp_path / "x.csv"), Options(), "s")
     with pytest.raises(EverylabelError, match=r"holds no \.parquet files"):
         open_source(str(tmp_path), Options(), "s")

@@ -32,7 +32,7 @@ def compare(
     strategy: Annotated[
         list[str] | None,
         typer.Option(
-            help="A strategy; repeat for several. NAME/batch chooses a batch at once; skactiveml:NAME is "
+            help="A strategy; repeat for several. NAME/batch picks a whole batch at once; skactiveml:NAME is "
             "one of scikit-activeml. Default: eight strategies."
         ),
     ] = None,
@@ -40,13 +40,11 @@ def compare(
     text_column: options.TextColumn = None,
     image_column: options.ImageColumn = None,
     model: options.Model = None,
-    batch: Annotated[
-        int, typer.Option(min=1, help="Labels of each cycle; as many random ones at the start.")
-    ] = 10,
+    batch: Annotated[int, typer.Option(min=1, help="Labels per cycle, and random labels at the start.")] = 10,
     cycles: Annotated[int, typer.Option(min=1, help="Cycles of a learning curve.")] = 20,
     reps: Annotated[int, typer.Option(min=1, help="Repetitions with other random starts.")] = 5,
     candidates: Annotated[
-        int | None, typer.Option(min=1, help="Choose from N random items each time; default: all.")
+        int | None, typer.Option(min=1, help="Pick from N random items each time; default: all.")
     ] = None,
     test_share: Annotated[
         float,

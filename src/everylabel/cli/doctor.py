@@ -28,7 +28,7 @@ def doctor(
     from everylabel.projects.doctor import examine, find_log
 
     if keep_later:
-        print("--keep-later has no effect any more: a new log ends before the first damaged event")
+        print("--keep-later no longer has an effect: a new log ends before the first damaged event")
     found = examine(find_log(source, folder, store), out)
     for text in found.fine:
         print(text)
@@ -58,4 +58,4 @@ def backup(
     written = out or place.folder.with_name(name)
     n = back_up(place.store, place.name, written)
     again = shlex.join(["everylabel", "label", source, "--store", str(written)])
-    print(f"{n:,} events are in {written}; to label on with it: {again}")
+    print(f"{n:,} events are in {written}; to continue labelling with it: {again}")

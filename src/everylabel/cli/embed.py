@@ -66,7 +66,7 @@ def embed(
     if is_folder(out):
         if whole_table:
             raise EverylabelError(
-                "--whole-table learns from all rows, and no shard has them; expected a .npy file as -o"
+                "--whole-table needs all rows at once, and a shard has only some; expected a .npy file as -o"
             )
         sizes = {"shard_rows": shard_rows, "worker_cpus": worker_cpus}
         how |= {name: given for name, given in sizes.items() if given is not None}

@@ -71,7 +71,7 @@ def export(
     how = {"keep": False, "reading": True, "embed": needs_model}
     project = opened(source, folder=folder, show=show, check=check, **how)
     if Path(project.source).is_absolute() and not Path(project.source).exists():
-        note(f"source {project.source!r} is not there any more: its rows have ids, and no other columns")
+        note(f"source {project.source!r} no longer exists: the export has ids, but no other columns")
     label_set = read_labels(project, store, names=class_names_of(project) if needs_model else None)
     if needs_model:
         project = with_generation(project, label_set.generation)

@@ -39,7 +39,7 @@ def label(
     ] = None,
     label_separator: options.LabelSeparator = None,
     fields: Annotated[
-        str | None, typer.Option(help="Comma-separated columns to show with each item; all, or none.")
+        str | None, typer.Option(help="Columns to show with each item, comma-separated; or all, or none.")
     ] = None,
     guidelines: Annotated[
         Path | None, typer.Option(help="A Markdown file to show beside the item; none removes it.")
@@ -197,17 +197,18 @@ def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
     if shards_behind(source) is None:
         if given.ray is not None:
             raise EverylabelError(
-                f"--ray is for shards, and {source!r} is none; expected a folder that everylabel embed wrote"
+                f"--ray needs shards, and {source!r} is not a folder of shards; expected a folder that "
+                "everylabel embed wrote"
             )
         return {}
     refused = {"--watch": given.watch, "--suggestions": given.suggestions}
     refused |= {"--suggestion-column": given.suggestion_column, "--review": given.review}
     for name in (name for name, value in refused.items() if value):
-        raise EverylabelError(f"{name} is not offered for a folder of shards; expected no such option")
+        raise EverylabelError(f"{name} is not available for a folder of shards; leave it out")
     if given.network == "on":
         raise EverylabelError(
-            "--network on is not offered for a folder of shards; expected no such option. To fine-tune, "
-            "label a sample and embed all items by its encoder: everylabel export SAMPLE --what model "
+            "--network on is not available for a folder of shards; leave it out. To fine-tune, "
+            "label a sample and embed all items with its encoder: everylabel export SAMPLE --what model "
             "-o tuned, then everylabel embed ALL -o shards/ --model tuned"
         )
     from everylabel.scale.project import in_memory, on_ray
@@ -273,6 +274,6 @@ def _imported(project: "Project", given: "LabelOptions") -> "Sequence[Label]":
     known = class_names(project, given.store)
     new = [name for name in class_names_in(found.classes) if name not in known]
     if known and new:
-        what = counted(len(new), "class that was", "classes that were")
-        note(f"{path.name} adds {what} not there: {listed(new, 12)}{meant(new, known)}")
+        what = counted(len(new), "new class", "new classes")
+        note(f"{path.name} adds {what}: {listed(new, 12)}{meant(new, known)}")
     return found.labels

@@ -34,7 +34,7 @@ Columns = Annotated[
 Show = Annotated[
     str | None,
     typer.Option(
-        help="For features: a table with the text or image of each row; for shards of embed: their source."
+        help="For embeddings: a table with the text or image of each row. For shards: their source."
     ),
 ]
 Model = Annotated[

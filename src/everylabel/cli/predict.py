@@ -73,14 +73,16 @@ def predict(
             "table in it, of the kind that --format says"
         )
     if not sharded and ray is not None:
-        raise EverylabelError(f"--ray is for shards, and {new!r} is none; expected a folder that embed wrote")
+        raise EverylabelError(
+            f"--ray needs shards, and {new!r} is not a folder of shards; expected a folder that embed wrote"
+        )
     usual = "parquet" if sharded else "csv" if out is None else format_of(Path(out), TABLES)
     chosen = form or usual
     check_choice(chosen, "--format", list(TABLES))
     beside = column_list(columns)
     if not Path(project).exists() and dataset_key(project) is None:
         raise EverylabelError(
-            f"--project {project!r} is not there; expected a project's folder (SOURCE.everylabel), or the "
+            f"--project {project!r} does not exist; expected a project's folder (SOURCE.everylabel), or the "
             "source that was labelled"
         )
     named: dict[str, Any] = {"model": model, "trust_model_code": trust_model_code, "show": show}

@@ -64,7 +64,7 @@ def reproduce(
     console, folder = Console(), str(data or "data")
     if data is not None and not data.is_dir():
         raise EverylabelError(
-            f"data folder {folder!r} is not there; name the folder of the feature files with --data "
+            f"data folder {folder!r} does not exist; name the folder of the feature files with --data "
             "or EVERYLABEL_DATA, or leave both out to run on digits"
         )
     if list_them:
@@ -81,7 +81,7 @@ def reproduce(
         raise EverylabelError(f"--report-only shows all that is stored; leave out {', '.join(named)}")
     if report_only and not results.exists():
         raise EverylabelError(
-            f"results file {str(results)!r} is not there; run without --report-only, or name one with "
+            f"results file {str(results)!r} does not exist; run without --report-only, or name one with "
             "--results"
         )
     if not fast and not report_only:
@@ -89,7 +89,7 @@ def reproduce(
     check_folder(report)
     if export is not None:
         problems = {
-            "would be in a folder that is not there": not export.parent.is_dir(),
+            "would be in a folder that does not exist": not export.parent.is_dir(),
             "is a folder": export.is_dir(),
             "is the results file": export.resolve() == results.resolve(),
         }

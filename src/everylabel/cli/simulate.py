@@ -50,7 +50,7 @@ def simulate(
     hands: Annotated[
         str,
         typer.Option(
-            help="Way to answer. one: a key per item; bulk: near copies together; yes-no: accept or refuse."
+            help="How people answer. one: a key per item; bulk: near copies together; yes-no: yes or no."
         ),
     ] = "one",
     url: Annotated[str | None, typer.Option(help="Address of a running server; default: start one.")] = None,
@@ -140,7 +140,7 @@ def _server(project: "Project", url: str | None, arguments: list[str]) -> Iterat
         with server_process(project, arguments) as address:
             yield address
     elif arguments:
-        raise EverylabelError(f"{arguments[0]} is a running server's own setting; expected none with --url")
+        raise EverylabelError(f"{arguments[0]} is a setting of the running server; leave it out with --url")
     else:
         yield url
 

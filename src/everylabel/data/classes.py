@@ -185,7 +185,7 @@ def _rows(given: str, encoding: str | None) -> list[_Row]:
     """Return the rows of a CSV file."""
     path = Path(given)
     if not path.is_file():
-        raise EverylabelError(f"--classes {given!r} is not there; expected a CSV file with a column `name`")
+        raise EverylabelError(f"--classes {given!r} does not exist; expected a CSV file with a column `name`")
     try:
         text = path.read_bytes().decode(encoding or "utf-8").removeprefix("\ufeff")
     except (UnicodeDecodeError, LookupError) as error:

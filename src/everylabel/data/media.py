@@ -79,7 +79,7 @@ def why_unreadable(item: Any) -> str:
         return ""
     try:
         if isinstance(item, (str, Path)) and not is_plain_file(Path(item)):
-            return " (empty, or no plain file)"
+            return " (empty, or not a regular file)"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             opened_image(item).close()
@@ -138,7 +138,7 @@ _MEDIA = {
 def shown_image(item: Any, name: str) -> Picture:
     """Return an image (path, file's bytes, PIL image or pixels) in a form for browsers, whatever its name."""
     if item is None:
-        raise EverylabelError(f"image {name!r} is not there; skip this one")
+        raise EverylabelError(f"image {name!r} does not exist; skip this one")
     if isinstance(item, str | Path):
         name, item = str(item), _read(Path(item))
     try:
@@ -147,7 +147,7 @@ def shown_image(item: Any, name: str) -> Picture:
             return _converted(item if isinstance(item, bytes) else _png(item))
     except Exception as error:  # Pillow raises many kinds of errors for a broken file
         raise EverylabelError(
-            f"image {name!r} is damaged or no image ({type(error).__name__}: {error}); replace the file, "
+            f"image {name!r} is damaged or not an image ({type(error).__name__}: {error}); replace the file, "
             "or skip this one"
         ) from error
 
@@ -155,10 +155,10 @@ def shown_image(item: Any, name: str) -> Picture:
 def _read(path: Path) -> bytes:
     try:
         if not path.is_file():
-            raise EverylabelError(f"image {str(path)!r} is not there any more; put it back, or skip this one")
+            raise EverylabelError(f"image {str(path)!r} no longer exists; put it back, or skip this one")
         if not is_plain_file(path):
             raise EverylabelError(
-                f"image {str(path)!r} is empty, or no plain file; replace it, or skip this one"
+                f"image {str(path)!r} is empty, or not a regular file; replace it, or skip this one"
             )
         return path.read_bytes()
     except OSError as error:

@@ -105,7 +105,7 @@ def read_items(
     options = replace(options, encoding=encoding, long_rows=long_rows)
     is_path = isinstance(source, str | os.PathLike)
     if is_path and not Path(source).exists():
-        raise EverylabelError(f"source {str(source)!r} is not there; expected a file or a folder")
+        raise EverylabelError(f"source {str(source)!r} does not exist; expected a file or a folder")
     has_columns = frame_of(source) is not None
     if is_path:
         has_columns = not (Path(source).is_dir() or Path(source).suffix.lower() in ARRAYS)
@@ -161,7 +161,7 @@ def dataset_name(name: str) -> str:
     key = dataset_key(name)
     if key is None:
         raise EverylabelError(
-            f"source {name!r} is not there; expected a file ({', '.join((*TABLES, *ARRAYS))}), a folder of "
+            f"source {name!r} does not exist; expected a file ({', '.join((*TABLES, *ARRAYS))}), a folder of "
             f"images or of shards, or one of {', '.join(NAMES)}{_beside(Path(name))}"
         )
     return key

@@ -77,9 +77,9 @@ def read_json(path: Path, encoding: str | None) -> list[dict[str, Any]]:
     try:
         stored = json.loads(path.read_text(encoding=encoding or "utf-8-sig"))
     except (OSError, ValueError, LookupError, RecursionError) as error:
-        raise EverylabelError(f"labels file {str(path)!r} is no JSON ({error})") from error
+        raise EverylabelError(f"labels file {str(path)!r} is not JSON ({error})") from error
     if not isinstance(stored, list) or not all(isinstance(entry, dict) for entry in stored):
         raise EverylabelError(
-            f"labels file {str(path)!r} is no list of tasks; expected Label Studio's export, or .jsonl"
+            f"labels file {str(path)!r} is not a list of tasks; expected Label Studio's export, or .jsonl"
         )
     return stored

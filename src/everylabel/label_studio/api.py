@@ -85,7 +85,9 @@ class Api:
         try:
             return json.loads(text) if text.strip() else None
         except ValueError as error:
-            raise ApiError(status, f"{method} {path} of {self.url} gave no JSON; is --url right?") from error
+            raise ApiError(
+                status, f"{method} {path} of {self.url} did not return JSON; is --url right?"
+            ) from error
 
     def file(self, path: str) -> bytes:
         """Return a file of the server, such as an uploaded image."""

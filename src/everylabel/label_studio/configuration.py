@@ -68,7 +68,7 @@ def read_configuration(xml: str, control: str | None = None) -> Configuration:
     try:
         root = ElementTree.fromstring(xml)
     except ElementTree.ParseError as error:
-        raise EverylabelError(f"the labelling configuration is no XML ({error}); {SUPPORTED}") from error
+        raise EverylabelError(f"the labelling configuration is not XML ({error}); {SUPPORTED}") from error
     choices = _chosen([each for each in root.iter() if each.tag == "Choices"], control)
     name, target = choices.get("name", ""), choices.get("toName", "")
     _check(choices, name)

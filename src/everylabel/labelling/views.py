@@ -45,15 +45,15 @@ from everylabel.selection.pool.sparse import all_but
 from everylabel.selection.strategies import STRATEGIES as RULES
 
 STRATEGIES = {
-    "herding": "Coverage: recommended. Asks about uncertain items that are similar to many unlabelled ones.",
-    "lookahead": "QueueData ahead: asks where a label would reduce expected errors most. For many classes.",
-    "margin": "Margin: asks where the two best guesses are closest. Fast; for later stages.",
-    "entropy": "Entropy: asks where the model is most unsure over all classes.",
-    "least_confident": "Least confident: asks where even the best guess is unlikely.",
+    "herding": "Coverage: recommended. Items that the model is unsure of and that resemble many others.",
+    "lookahead": "Look ahead: items whose label should reduce errors most. For many classes.",
+    "margin": "Margin: items whose two best guesses are closest. Fast; for later stages.",
+    "entropy": "Entropy: items for which the model is unsure among many classes.",
+    "least_confident": "Least confident: items whose best guess is unlikely.",
     "badge": "Uncertain and different: uncertain items that differ from each other.",
-    "typiclust": "Typical: the most typical of each group without a label. Good for the first labels.",
-    REVIEW: "Review: asks about given labels that are probably wrong, the most probable first.",
-    "random": "Random: draws items at random; the baseline.",
+    "typiclust": "Typical: the most typical item of each group without a label. Good for the first labels.",
+    REVIEW: "Review: items whose given label is probably wrong, likely errors first.",
+    "random": "Random: items drawn at random, for comparison.",
 }
 assert set(STRATEGIES) - {REVIEW} <= set(RULES)
 OFFERED = [name for name in STRATEGIES if name != REVIEW]  # in any project
@@ -157,7 +157,7 @@ class Views:
         """Refuse a request that must scan all items, if they are in remote shards."""
         if not self.can_scan:
             raise Refused(
-                409, "in_shards", f"{what} is not offered for items in shards on Ray: it looks at all of them"
+                409, "in_shards", f"{what} is not available for shards on Ray, because it needs all items"
             )
 
     def guesses(self) -> np.ndarray:

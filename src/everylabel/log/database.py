@@ -179,7 +179,7 @@ def connect(where: str, write: bool) -> sa.Engine:
     if write:
         make_file(path)
     elif not path.exists():
-        raise NoLog(repr(where), "is not there")
+        raise NoLog(repr(where), "does not exist")
     # a path may hold ?, # and %
     uri = f"file:{quote(path.resolve().as_posix())}?mode={'rw' if write else 'ro'}"
 

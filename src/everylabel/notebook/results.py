@@ -244,7 +244,7 @@ def _read(items: Any, project: Project) -> Items:
         path = Path(items)
         if not path.exists():
             raise EverylabelError(
-                f"items is {str(items)!r:.80}, which is no file; expected a list: [{items!r:.40}]"
+                f"items is {str(items)!r:.80}, which is not a file; expected a list: [{items!r:.40}]"
             )
         return read(str(path.absolute()), usual)
     frame = frame_of(items)

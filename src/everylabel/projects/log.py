@@ -110,7 +110,7 @@ def check_labelled(
         if sent and not Path(now.source).exists() and Path(now.source).is_absolute():
             many = counted(len(sent), "item was", "items were")
             raise EverylabelError(
-                f"source {now.source!r} is not there any more ({many} sent to its project, but those are not "
+                f"source {now.source!r} no longer exists ({many} sent to its project, but those are not "
                 "enough to open it); expected the source: put it back"
             )
         items = with_sent(items, sent, now.options.text_column)
@@ -385,7 +385,7 @@ def bring_up_to_date(
         try:
             names.learn(names.missing(state))
         except EverylabelError as error:
-            note(f"class names do not teach the model: {error}")
+            note(f"the model does not learn from class names: {error}")
     store.append(writer.fresh)
     left = [known_as(ids.position[state.ids[item]]) for item in state.withdrawn_items()]
     if left:

@@ -191,7 +191,7 @@ def predict(
 def _read(project: Project, path: Path, options: Options) -> Items:
     if not path.exists():
         raise EverylabelError(
-            f"{str(path)!r} is not there; expected new items: a table, a folder or features"
+            f"{str(path)!r} does not exist; expected new items: a table, a folder or features"
         )
     if path.suffix.lower() in TABLES and path.is_file():
         own, there = project.options, column_names(path, options.encoding)

@@ -198,7 +198,7 @@ def check_true_labels(source: str, items: Items) -> None:
     """Refuse a source without labels, before it is embedded for nothing."""
     if items.truth is None and not items.labelled:
         raise EverylabelError(
-            f"source {source!r} has no true labels; expected --label-column with the column of them"
+            f"source {source!r} has no true labels; expected --label-column with their column"
         )
 
 
@@ -381,7 +381,7 @@ def _gone(source: str, folder: Path) -> EverylabelError:
     """Return the error for a source that is not where it was."""
     name = Path(source).name
     return EverylabelError(
-        f"source {source!r} is not there any more; its project {str(folder)!r} has all labels: put {name!r} "
+        f"source {source!r} no longer exists; its project {str(folder)!r} has all labels: put {name!r} "
         f"back, or name its new path and --project {shlex.quote(str(folder))}"
     )
 

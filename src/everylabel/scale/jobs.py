@@ -142,9 +142,9 @@ def model_digest(backend: Backend) -> str:
 
 
 def _no_rows(model: str | None) -> Any:
-    """Refuse a model that has to see all rows."""
+    """Refuse a model that needs all rows at once."""
     raise EverylabelError(
-        f"model {model or '(none: no language or vision model is installed)'} learns from all rows, and no "
+        f"model {model or '(none: no language or vision model is installed)'} needs all rows at once, and no "
         "shard has them; expected a pretrained model, or fit= (--fit) with a fitted encoder (embedder.npz of "
         "a project, or the file of everylabel.embed(..., fit_out=...))"
     )

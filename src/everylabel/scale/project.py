@@ -128,7 +128,7 @@ def _source(manifest: Manifest, options: Options) -> tuple[Source | None, str]:
         elif filesystem.is_file(place) or filesystem.is_folder(place):
             return _opened(place, manifest, options), ""
         else:
-            why = "is not there"
+            why = "does not exist"
     except OSError as error:
         why = f"cannot be read ({error.strerror or error})"
     return None, f"the source {place!r} {why}; items are shown by their row: name it by --show"

@@ -146,7 +146,9 @@ def files_of(place: str) -> tuple[str, ...]:
             )
         return tuple(filesystem.inside(place, name) for name in names)
     if not filesystem.is_file(place):
-        raise EverylabelError(f"source {place!r} is not there; expected a file ({known}) or a folder of them")
+        raise EverylabelError(
+            f"source {place!r} does not exist; expected a file ({known}) or a folder of them"
+        )
     if _ending(place) not in (PARQUET, *LINES):
         raise EverylabelError(
             f"source {place!r} cannot be split into shards; expected {known}, or one .npy file as -o"
@@ -202,7 +204,7 @@ def _parquet(file: str) -> Iterator[Any]:
     except DAMAGED as error:
         if isinstance(error, EverylabelError):
             raise
-        raise EverylabelError(f"path {file!r} is no Parquet file, or damaged ({error})") from error
+        raise EverylabelError(f"path {file!r} is not a Parquet file, or damaged ({error})") from error
 
 
 def _ending(place: str) -> str:

@@ -96,7 +96,9 @@ def _checked(status: int, text: bytes, path: str) -> Any:
     try:
         reply = json.loads(text)
     except ValueError as error:
-        raise EverylabelError(f"{path} gave {status} and no JSON; expected a server of everylabel") from error
+        raise EverylabelError(
+            f"{path} gave {status} and did not return JSON; expected a server of everylabel"
+        ) from error
     if status >= 400:
         refusal = reply.get("error", {}) if isinstance(reply, dict) else {}
         raise EverylabelError(f"{path} gave {status} ({refusal.get('code')}): {refusal.get('message')}")

@@ -54,7 +54,7 @@ def hide_labels(project: Project) -> Remembered:
     """Keep the names of the classes in the project's folder, but not its column of labels."""
     about = remembered(project.folder)
     if about is None:
-        raise EverylabelError(f"folder {str(Path(project.folder))!r} is no project")
+        raise EverylabelError(f"folder {str(Path(project.folder))!r} is not a project")
     several = about.options.label_separator is not None
     names = tuple(class_names_in(project.classes) if several else project.classes)
     about = about._replace(options=replace(about.options, label_column=None, classes=names))

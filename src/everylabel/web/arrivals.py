@@ -147,7 +147,9 @@ class Arrivals:
             )
         if project.kind != "text":
             raise Refused(
-                409, "not_text", "this project is not of texts; put images into its folder, with --watch"
+                409,
+                "not_text",
+                "this project has no texts; to add images, put them into its folder and start with --watch",
             )
         with self._lock:
             project = self.shown.project  # another thread may have changed it meanwhile
@@ -173,7 +175,9 @@ class Arrivals:
         """Return whether a text has joined already; refuse a different text with the same id."""
         place = self.shown.place(one.id)
         if place is None and (one.id in self.desk.state.absent or one.id in self._known.keys):
-            raise Refused(409, "id_taken", f"id {one.id!r:.80} is of a row that is gone; expected another")
+            raise Refused(
+                409, "id_taken", f"id {one.id!r:.80} belongs to a row that was removed; expected another id"
+            )
         if place is not None and self.shown.project.items[place] != one.text:
             raise Refused(409, "id_taken", f"id {one.id!r:.80} has another text here; expected another id")
         return place is not None

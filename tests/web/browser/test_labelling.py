@@ -211,7 +211,7 @@ def test_the_page_says_why_an_item_comes(page: Page, digits: Server) -> None:
             assert page.text("#reason").startswith("Why this one: ")
         page.answer("1")
     page.press("u")
-    page.until(lambda: "Taken back" in page.text("#reason"))
+    page.until(lambda: "Undone" in page.text("#reason"))
 
 
 def test_rename_keeps_labels_and_keys(page: Page, digits: Server) -> None:
@@ -473,7 +473,7 @@ def test_the_figure_claims_no_more_than_is_known(page: Page) -> None:
         return str(page.driver.execute_async_script(script, known, 10))
 
     text = told()
-    assert "The 50 random checks correct for the choice of the other items" in text
+    assert "The 50 random checks correct for the other items, which are harder" in text
     assert "the model expects to be right on 85\u00a0% of the unlabelled items" in text
     assert "skipped or left" not in text
     assert "3 checks were skipped or not answered, so the figure may be too high." in told(unanswered=3)

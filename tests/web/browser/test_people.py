@@ -132,7 +132,7 @@ def test_an_answer_of_another_window_is_not_replaced_without_a_word(
     assert twin.ready().item == item
     twin.answer("4")
     ana.press("5")
-    _told(ana, "answered as Ana meanwhile: 4. Your answer now replaces it; u takes it back")
+    _told(ana, "answered as Ana meanwhile: 4. Your answer now replaces it; u undoes it")
     ana.moved_on(item)
     ana.press("u")
     ana.shows(item)

@@ -345,8 +345,8 @@ def test_confirmations_are_explained_in_plain_words(page: Page) -> None:
     )
     kept = {"of": 812, "rate": 0.05, "confidence": 0.95, "confirmed": 68, "wrong": 1}
     assert told("finished", items=744, classes=[], **kept) == (
-        "The model has labelled 744 items. Of 812 items, 68 of them confirmed (1 error), at most 5 % are "
-        "wrong, with 95 % confidence."
+        "The model has labelled 744 items. Of 812 items, 68 were confirmed (1 error). At most 5 % are wrong, "
+        "with 95 % confidence."
     )
     page.script("document.querySelector('[data-do=finish]').click()")
     page.until(lambda: "The model" in page.text("dialog.finishing [role=status]"))

@@ -132,7 +132,7 @@ def read_features(path: Path, name: str, kind: str) -> Dataset:
         with np.load(path, allow_pickle=False) as stored:
             arrays = dict(stored)
     except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise EverylabelError(f"path {str(path)!r} is damaged or no .npz file ({error})") from error
+        raise EverylabelError(f"path {str(path)!r} is damaged or not an .npz file ({error})") from error
     names = [key.removeprefix("X_") for key in arrays if key.startswith("X_")]
     if "train" not in names or "classes" not in arrays:
         raise EverylabelError(

@@ -185,10 +185,11 @@ def _check_finite(path: Path | str, features: np.ndarray) -> None:
 def _shown(show: Path, options: Options, stored: Stored) -> dict[str, list[Any]]:
     """Return the columns of the table, a row for each row of features."""
     if not show.exists():
-        raise EverylabelError(f"--show {str(show)!r} is not there; expected a table's file, such as .csv")
+        raise EverylabelError(f"--show {str(show)!r} does not exist; expected a table's file, such as .csv")
     if show.suffix.lower() not in TABLES:
         raise EverylabelError(
-            f"--show {str(show)!r} is no table; expected a row for each row of features: {', '.join(TABLES)}"
+            f"--show {str(show)!r} is not a table; expected a row for each row of features: "
+            f"{', '.join(TABLES)}"
         )
     id_column = named_ids(options.id_column)
     wanted = (options.text_column, options.image_column, options.label_column, id_column)

@@ -80,7 +80,7 @@ def _naming(path: Path) -> Iterator[None]:
         raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
     except csv.Error as error:
         raise EverylabelError(
-            f"path {str(path)!r} is no clean CSV file: {error}; expected lines that end in \\n"
+            f"path {str(path)!r} is not a valid CSV file: {error}; expected lines that end in \\n"
         ) from error
 
 
@@ -121,10 +121,12 @@ def _object(path: Path, number: int, line: str) -> Row:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise EverylabelError(
-            f"line {number} of {str(path)!r} is no JSON ({error}); expected one object a line"
+            f"line {number} of {str(path)!r} is not JSON ({error}); expected one object a line"
         ) from error
     if not isinstance(row, dict):
-        raise EverylabelError(f"line {number} of {str(path)!r} is no object; expected {{...}} on each line")
+        raise EverylabelError(
+            f"line {number} of {str(path)!r} is not an object; expected {{...}} on each line"
+        )
     return _flat(row)
 
 
@@ -157,13 +159,13 @@ def _objects(path: Path, encoding: str | None) -> list[Row]:
     try:
         stored = json.loads("".join(read_lines(path, encoding)))
     except (ValueError, RecursionError) as error:
-        raise EverylabelError(f"path {str(path)!r} is no JSON ({error}); expected [{{...}}, ...]") from error
+        raise EverylabelError(f"path {str(path)!r} is not JSON ({error}); expected [{{...}}, ...]") from error
     if isinstance(stored, dict):
         lists = [value for value in stored.values() if isinstance(value, list)]
         stored = lists[0] if len(lists) == 1 else stored
     if not isinstance(stored, list) or not all(isinstance(row, dict) for row in stored):
         raise EverylabelError(
-            f"path {str(path)!r} is no list of objects; expected [{{...}}, ...], or .jsonl with one a line"
+            f"path {str(path)!r} is not a list of objects; expected [{{...}}, ...], or .jsonl with one a line"
         )
     return [_flat(row) for row in stored]
 
@@ -189,7 +191,7 @@ def _opened(path: Path) -> Any:
     try:
         return need("pyarrow.parquet", "table", "reading Parquet").ParquetFile(path)
     except DAMAGED as error:
-        raise EverylabelError(f"path {str(path)!r} is no Parquet file ({error})") from error
+        raise EverylabelError(f"path {str(path)!r} is not a Parquet file ({error})") from error
 
 
 def _xlsx(path: Path) -> tuple[list[str], Rows]:
@@ -205,7 +207,7 @@ def _xlsx(path: Path) -> tuple[list[str], Rows]:
         raise
     except BaseException as error:  # a panic of calamine's on a damaged file is no Exception
         raise EverylabelError(
-            f"path {str(path)!r} is no .xlsx file, or has a password ({error}); save it as .xlsx or .csv"
+            f"path {str(path)!r} is not an .xlsx file, or has a password ({error}); save it as .xlsx or .csv"
         ) from error
     header = ["" if cell is None else str(cell).strip() for cell in cells[0]] if cells else []
     while header and not header[-1]:

@@ -117,7 +117,7 @@ def read_whole(path: Path, encoding: str | None = None, long_rows: str | None = 
     except OSError as error:
         raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # pandas' and pyarrow's parsers raise its subclasses
-        raise EverylabelError(f"path {str(path)!r} is empty or no table ({error})") from error
+        raise EverylabelError(f"path {str(path)!r} is empty or not a table ({error})") from error
 
 
 def image_paths(values: Sequence[Any], base: Path) -> list[Any]:

@@ -119,7 +119,7 @@ def check_folder(folder: Path) -> None:
     readme = folder / "README.md"
     if readme.is_file() and pages.MADE not in readme.read_text(encoding="utf-8", errors="replace"):
         raise EverylabelError(
-            f"report folder {str(folder)!r} has a README.md that is no report, and would lose it; {advice}"
+            f"report folder {str(folder)!r} has a README.md that is not a report and would be lost; {advice}"
         )
 
 

@@ -235,7 +235,7 @@ def load_fit(path: Path, kind: str, model: str | None) -> Tfidf | Pixels:
     """Return a fitted backend for items of this kind."""
     expected = "expected embedder.npz of a project, or fit_out's file"
     if not path.exists():
-        raise EverylabelError(f"fit {str(path)!r} is not there; {expected}")
+        raise EverylabelError(f"fit {str(path)!r} does not exist; {expected}")
     try:
         header, arrays = read_file(path, FORMAT, "embedder", "embed(fit_out=...)")
         fitted = FITTED[header["name"]].from_arrays(str(header["key"]), arrays)

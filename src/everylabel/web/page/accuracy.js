@@ -47,7 +47,7 @@ export function howMeasured(accuracy, every) {
     unanswered > 0 ? ` ${plural(unanswered, "check")} ${unanswered === 1 ? "was" : "were"} skipped or not answered, so the figure may be too high.` : "";
   return (
     `${why} Each label is also predicted by the model without that label: this shows how often the model is right at each level of ` +
-    `confidence. The ${plural(checks, "random check")} correct for the choice of the other items. By itself the model expects to be right ` +
+    `confidence. The ${plural(checks, "random check")} correct for the other items, which are harder than average. By itself the model expects to be right ` +
     `on ${percent(expected)} of the unlabelled items. In 95 of 100 projects the range contains the true accuracy at all times.${missing}`
   );
 }

@@ -202,7 +202,7 @@ async function takeBack() {
   const body = { person: state.person };
   const last = state.undoable.pop();
   if (last) body.saved = last.saved;
-  const reply = await exchange(() => save("/api/undo", body), () => "Taken back", LEARNING);
+  const reply = await exchange(() => save("/api/undo", body), () => "Undone", LEARNING);
   if (!reply) state.undoable = [];
   return reply;
 }

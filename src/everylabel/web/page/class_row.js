@@ -47,8 +47,8 @@ function more(each, position, act) {
   const up = quiet(`up-${each.id}`, "Up", { "aria-label": `Move ${each.name} up`, disabled: position === 0 });
   const down = quiet(`down-${each.id}`, "Down", { "aria-label": `Move ${each.name} down`, disabled: position === state.classes.length - 1 });
   const remove = quiet(`remove-${each.id}`, "Remove or merge …", { "aria-expanded": "false" });
-  key.addEventListener("change", () => act.change(each, { own_key: key.value }, `The key of “${each.name}” is ${key.value || "that of its place"}`));
-  paint.addEventListener("change", () => act.change(each, { colour: paint.value }, `“${each.name}” has another colour`));
+  key.addEventListener("change", () => act.change(each, { own_key: key.value }, `The key of “${each.name}” is ${key.value || "the key of its position"}`));
+  paint.addEventListener("change", () => act.change(each, { colour: paint.value }, `“${each.name}” has a new colour`));
   up.addEventListener("click", () => act.move(each, -1));
   down.addEventListener("click", () => act.move(each, 1));
   remove.addEventListener("click", () => {

@@ -84,8 +84,8 @@ class ClassList {
   }
 
   drawChanges({ last, removed }) {
-    const undo = make("button", { type: "button", className: "quiet", id: "undo-classes" }, "Take it back");
-    undo.addEventListener("click", () => this.send(() => post("/api/classes/undo", { person: state.person, saved: last.saved }), "Taken back"));
+    const undo = make("button", { type: "button", className: "quiet", id: "undo-classes" }, "Undo");
+    undo.addEventListener("click", () => this.send(() => post("/api/classes/undo", { person: state.person, saved: last.saved }), "Undone"));
     this.last.hidden = !last;
     this.last.replaceChildren(...(last ? [make("p", { dir: "auto" }, `Last change: ${last.what}.`), undo] : []));
     this.removed.replaceChildren(...removed.map((each) => this.removedRow(each)));

@@ -5,7 +5,7 @@ import { announce, breakable, count, make, percent, plural, range, setText } fro
 import { shownName, state } from "./state.js";
 
 const MEANING =
-  "Precision: of the items predicted as a class, how many are of it. Recall: of the items of a class, how many are predicted as it. " +
+  "Precision: of the items predicted as a class, how many belong to it. Recall: of the items that belong to a class, how many are predicted as this class. " +
   "Each item is predicted by a model that did not learn its label. ";
 const WISHED = 10; // checks that one press requests
 
@@ -26,7 +26,7 @@ function wishButton(number, name, wishes, draw, status) {
   button.addEventListener("click", async () => {
     try {
       draw(await post("/api/wish", { person: state.person, class: number, checks: WISHED, key }));
-      const said = `The next ${WISHED} checks come at every second item, drawn among the items predicted as “${shownName(name)}”.`;
+      const said = `Every second item is now a check, drawn among the items predicted as “${shownName(name)}”, until there are ${WISHED}.`;
       setText(status, said);
       announce(said);
     } catch (error) {

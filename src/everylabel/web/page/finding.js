@@ -91,7 +91,7 @@ function setNote({ class_name: names, absent }) {
 
 function eventRow(event) {
   const answer = make("span", { className: "answer", dir: "auto" }, eventNote(event));
-  const about = make("span", { className: "meta" }, `${event.person} · ${when(event.at)}${event.undone ? " · taken back" : ""}`);
+  const about = make("span", { className: "meta" }, `${event.person} · ${when(event.at)}${event.undone ? " · undone" : ""}`);
   const row = result(event.item, event, make("span", { className: "result-note" }, answer, about));
   row.classList.toggle("undone", event.undone);
   return row;

@@ -43,7 +43,7 @@ export function running(now) {
 }
 
 function promised({ of, rate, confidence, confirmed: done, wrong }) {
-  return `Of ${plural(of, "item")}, ${count(done)} of them confirmed (${errors(wrong)}), at most ${share(rate)} are wrong, with ${share(confidence)} confidence.`;
+  return `Of ${plural(of, "item")}, ${count(done)} were confirmed (${errors(wrong)}). At most ${share(rate)} are wrong, with ${share(confidence)} confidence.`;
 }
 
 /** What the model has labelled, as whole items and class by class. */

@@ -11,12 +11,12 @@ const single = () => !state.multiLabel;
 
 // `where`: the projects in which the help lists the key
 const SHORTCUTS = [
-  { keys: ["u", "Backspace"], also: "Ctrl Z", does: "undo", text: "Take the last answer back (any number of times)" },
+  { keys: ["u", "Backspace"], also: "Ctrl Z", does: "undo", text: "Undo the last answer (any number of times)" },
   { keys: ["Enter"], does: "save", where: several, text: "Save the ticked classes (none ticked: no class)" },
   { keys: ["s", " "], does: "skip", text: "Skip this item for now" },
   { keys: ["-"], does: "none", where: single, text: "None of these classes: the model learns that, too" },
   { keys: ["x"], does: "cannot", text: "Cannot tell: the model learns nothing from it" },
-  { keys: [";"], does: "accept", where: () => state.sources > 0, text: "Take the suggested class" },
+  { keys: [";"], does: "accept", where: () => state.sources > 0, text: "Accept the suggestion" },
   { keys: ["p"], does: "probabilities", text: "Hide or show the model's probabilities" },
   { keys: ["."], does: "yesno", text: "Yes / no: one proposal at a time, or all classes" },
   { keys: ["f"], does: "filter", where: () => !byId("filter-box").hidden, text: "Filter the classes" },

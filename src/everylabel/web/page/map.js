@@ -272,8 +272,8 @@ export async function openMap() {
     const method = data.method === "umap" ? "UMAP" : "principal components";
     status.textContent =
       `${count(data.ids.length)} items by ${method}, coloured by the predicted class; a ring marks a label. ` +
-      "Click one to label it; wheel and drag to zoom and move; Shift and drag round several labels them together.";
-    const draw = make("button", { type: "button", className: "quiet", "aria-pressed": "false" }, "Draw round several");
+      "Click an item to label it. Scroll to zoom, drag to move. Hold Shift and drag round items to label them together.";
+    const draw = make("button", { type: "button", className: "quiet", "aria-pressed": "false" }, "Draw round items");
     draw.addEventListener("click", () => {
       scatter.drawing = !scatter.drawing;
       draw.setAttribute("aria-pressed", String(scatter.drawing));

@@ -17,7 +17,7 @@ export function meanwhileText(said, number) {
   }
   if (own && !alike(own.class, number)) {
     const before = own.class === null ? "cannot tell" : labelName(own.class, own.absent);
-    parts.push(`In another window this was answered as ${state.person} meanwhile: ${before}. Your answer now replaces it; u takes it back.`);
+    parts.push(`In another window this was answered as ${state.person} meanwhile: ${before}. Your answer now replaces it; u undoes it.`);
   }
   return parts.join(" ");
 }

@@ -48,7 +48,7 @@ export function openSeveral(title, found, { guess = null, note = "" } = {}) {
     labelMany(ids, number, off.checked);
   };
   const off = make("input", { type: "checkbox", id: "several-off" });
-  const taking = make("label", { className: "check-row", htmlFor: "several-off", hidden: !state.multiLabel }, off, "Take the class off instead of adding it");
+  const taking = make("label", { className: "check-row", htmlFor: "several-off", hidden: !state.multiLabel }, off, "Remove the class instead of adding it");
   const order = ranked(items, guess);
   const draw = () => {
     const text = filter.value.trim().toLowerCase();

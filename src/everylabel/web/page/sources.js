@@ -96,7 +96,7 @@ function table(titles, rows) {
 
 const NOTE =
   "Accuracy is measured on random checks, which show no suggestion; its range holds at all times with 95 % probability. " +
-  "Chosen items do not count, because they are harder. The model trusts a source as far as labels confirm it.";
+  "Other items do not count, because they are harder than average. The more often labels agree with a source, the more the model trusts it.";
 
 export async function openSources() {
   const status = make("p", { className: "note", role: "status" }, "Looking …");

@@ -12,7 +12,7 @@ const REASONS = {
   test: "Test set: the model is tested on this one, and never learns from it",
   audit: "Confirmation: the model's label is hidden",
   asked: "You asked for this one",
-  again: "Taken back: answer it again",
+  again: "Undone: answer it again",
   changed: "Its content has changed since it was labelled: please answer it again",
   second: "Second opinion: someone else has answered this one",
 };
