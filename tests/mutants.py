@@ -100,6 +100,7 @@ CORE = [
     Mutant("selection/pool/cached_logits.py", "self._room[before:k] = 0.0", "self._room[before:k] = 1.0", "selection/test_pool.py"),
     Mutant("labelling/views.py", "MOST_NUMBERS // max(1, pool.n_classes)", "MOST_NUMBERS", "labelling/test_views.py"),
     Mutant("core/revise.py", "posterior.mean + apply_cov(", "posterior.mean - apply_cov(", "core/test_updates.py"),
+    Mutant("core/revise.py", "posterior.mean + change", "posterior.mean - change", "selection/test_without_data.py"),
     Mutant("core/updates/second_order.py", "mean = posterior.mean - step_size * apply_cov(kind, here", "mean = posterior.mean - step_size * apply_cov(kind, posterior", "core/test_updates.py::test_more_labels_than_features"),
     Mutant("core/predict.py", "1.0 + factor * _variance", "1.0 + _variance", "core/test_predict.py"),
     Mutant("core/newton.py", "(curved / float(y @ y)) * turned", "turned", "core/test_descent.py"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.selection.pool import Where
+from everylabel.selection.pool import Where, history
 from tests.selection.problems import problem
 from tests.selection.test_pool import check_cache
 
@@ -84,6 +84,28 @@ def test_a_trained_label_is_taken_back_by_its_own_newton_step() -> None:
     turned = el.update(el.forget(twin, h, [int(labels[j])]), h, [other], step_size=STEP)
     np.testing.assert_allclose(pool.posterior.mean, turned.mean, atol=1e-12)
     np.testing.assert_allclose(pool.posterior.cov, turned.cov, atol=1e-12)
+
+
+def test_an_earlier_label_is_taken_back_without_learning_later_ones_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, twin, (a, b, c, *_) = pools()
+    h = np.r_[np.asarray(one.features[a]), 1.0]
+    pull = STEP * 1.4 * (one.probs([a])[0] - np.eye(3)[2])
+    one.add(a, 2, 1.4)
+    for pool in (one, twin):
+        pool.add(b, 0)
+        pool.condition(c)
+    mean = one.posterior.mean + np.outer(one.posterior.cov @ h, pull)
+    with monkeypatch.context() as patch:
+        patch.setattr(history, "update", lambda *_, **__: pytest.fail("a label was learned again"))
+        one.remove_label(a)
+    np.testing.assert_allclose(one.posterior.mean, mean, atol=1e-12)
+    np.testing.assert_allclose(one.posterior.cov, twin.posterior.cov, atol=1e-12)
+    check_cache(one, 1e-6)
+    one.remove_label(b)  # and so is everything after it
+    twin.remove_label(b)
+    np.testing.assert_allclose(one.posterior.cov, twin.posterior.cov, atol=1e-12)
 
 
 @pytest.mark.parametrize("at_once", [1, 5])

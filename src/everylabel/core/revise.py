@@ -5,6 +5,7 @@ b points, d features, k classes; r_x = w_x (p_x - e_y).
     forget             Sigma^-1 -= sum_x w_x q_x h_x h_x'      the same with the opposite sign;
                        mu = argmin J without the labels        if the labelled instances are kept, else
                        mu += Sigma h_x r_x'                    one Newton step without the label
+    undo_label         mu += Sigma h_x r_x'                    r_x times the step size when it was learned
     add_class          a new column at the prior; nothing else moves
 """
 
@@ -101,6 +102,18 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
         left = Instances(design, kind.link(design @ posterior.mean), kind.counts(data.labels, data.weights))
         conditioned = posterior.replace(**kind.fit(left, posterior.prior_precision))
     return exact.retrain(conditioned, data)
+
+
+def undo_label(posterior: Posterior, features: Any, residual: Array, weight: float) -> Posterior:
+    """Return the posterior without one label that a second-order step learned, at the cost of that step.
+
+    residual : step_size w (p - e_y), (1, k), at the mean before the label
+    Sigma must not depend on the mean. The result is exact for the latest label, and to first order for an
+    earlier one: the residuals of later labels are not computed again.
+    """
+    design = check_features(features, posterior.mean, posterior.bias)
+    change = apply_cov(LIKELIHOODS[posterior.likelihood], posterior, design, residual)
+    return forget(posterior.replace(mean=posterior.mean + change), features, weights=[weight])
 
 
 def _step_back(

@@ -1,21 +1,25 @@
 """The steps of a pool's posterior since the last training, and how to take some of them back.
 
-Each step turns one posterior into the next. A step is taken back in one of two ways:
-    exactly        if all steps were exact with the Gaussian likelihood, order does not matter: one search
-                   for the mean without the step
-    by replay      otherwise: all other steps again, from the posterior of the training
+Each step turns one posterior into the next. A label is taken back in one of three ways:
+    exactly         if all steps were exact with the Gaussian likelihood, order does not matter: one search
+                    for the mean without the label
+    in closed form  if the Gaussian posterior has not kept its data, as in large pools: by the residual with
+                    which a second-order step learned it, at the cost of that step
+    by replay       otherwise: all other steps again, from the posterior of the training
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from everylabel.core import revise
 from everylabel.core.arrays import Array, array_namespace, from_numpy, zeros
+from everylabel.core.checks import check_features
 from everylabel.core.errors import EverylabelError
+from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import default_step, update
 from everylabel.core.updates.partial import expected_shares, forget_shares, learn_shares
@@ -47,6 +51,7 @@ class Label:
     weight: float
     method: str | None
     step_size: float | None
+    residual: Array | None = None  # step_size w (p - e_y), (1, k), if it can be taken back in closed form
 
     def after(self, posterior: Posterior) -> Posterior:
         return update(
@@ -133,10 +138,13 @@ class History:
 
     def learn(self, idx: int, features: Array, label: Answer, weight: float, options: Options) -> History:
         """Return the history after an instance got its label; the one of the training undoes its removal."""
+        step = Label(idx, features, label, weight, *options)
+        if self._has_closed_form and options[0] in (None, "second_order"):
+            return self._then(replace(step, residual=_residual(step, self.posterior)))
         removed = [step for step in self._of(idx, Forgotten) if step.was(label, weight)]
         if removed and options[0] != "exact":
             return self._replay(removed, self.base)
-        return self._then(Label(idx, features, label, weight, *options))
+        return self._then(step)
 
     def forget(self, idx: int, features: Array, label: Answer, weight: float) -> History:
         """Return the history as if a label had never been given."""
@@ -145,6 +153,12 @@ class History:
         if self._is_exact:
             left = self._without(gone)
             return History(self.base, step.after(self.posterior), left if learned else (*left, step))
+        if self._has_closed_form and not learned:
+            return self._then(step)
+        if learned and learned[-1].residual is not None:
+            residual = _pad(learned[-1].residual, self.posterior)
+            posterior = revise.undo_label(self.posterior, features, residual, weight)
+            return History(self.base, posterior, self._without(gone))
         first = () if learned else (step,)
         return History(self.base, self.base)._then(*first, *self._without(gone))
 
@@ -188,6 +202,10 @@ class History:
         learned = (step.method for step in self.steps if isinstance(step, Label | PartialLabel))
         return self._is_gaussian and all(method == "exact" for method in learned)
 
+    @property
+    def _has_closed_form(self) -> bool:
+        return self._is_gaussian and self.posterior.data is None
+
     def _of(self, idx: int, kind: type[Kind]) -> list[Kind]:
         """Return an instance's steps of one kind."""
         return [step for step in self.steps if isinstance(step, kind) and step.idx == idx]
@@ -205,6 +223,15 @@ class History:
     def _replay(self, gone: Any, base: Posterior) -> History:
         """Return the history of all steps except `gone`, from a base."""
         return History(base, base)._then(*self._without(gone))
+
+
+def _residual(step: Label, posterior: Posterior) -> Array:
+    """Return step_size w (p - e_y), (1, k), at the mean before the label."""
+    kind = LIKELIHOODS[posterior.likelihood]
+    design = check_features(step.features, posterior.mean, posterior.bias)
+    label = kind.targets(kind.check([step.label], 1, posterior.n_classes, design), posterior.n_classes)
+    step_size = default_step("second_order", "gaussian") if step.step_size is None else step.step_size
+    return step_size * step.weight * (kind.link(design @ posterior.mean) - label)
 
 
 def _shares(posterior: Posterior, features: Array, ruled_out: Classes) -> Array:
