@@ -145,6 +145,15 @@ def test_features_whose_squares_are_no_numbers(tmp_path: Path) -> None:
         read(str(tmp_path / "huge.npy"), Options())
 
 
+def test_infinite_features_of_half_precision_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "half.npy"
+    np.save(path, np.array([[1.0, 2.0], [65504.0, 1.0]], np.float16))
+    assert len(read(str(path), Options()).ids) == 2
+    np.save(path, np.array([[1.0, 2.0], [np.inf, 1.0]], np.float16))
+    with pytest.raises(EverylabelError, match="holds NaN or infinity, first in row 1"):
+        read(str(path), Options())
+
+
 def test_a_pipe_or_a_file_of_the_system_named_as_an_image_is_never_opened(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.png"
     os.mkfifo(pipe)

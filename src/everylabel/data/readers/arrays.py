@@ -27,7 +27,9 @@ from everylabel.data.readers.table import (
 )
 
 SUFFIXES = (".npy", ".npz")
-LARGEST = 1e18  # largest feature: its square must not overflow
+LARGEST = np.float32(
+    1e18
+)  # largest feature: its square must not overflow; half precision would make it infinite
 FEATURES, LABELS = ("X", "features", "embeddings"), ("y", "labels")
 KNOWN = (*FEATURES, *LABELS, "ids", "classes")
 
@@ -177,8 +179,7 @@ def _check_finite(path: Path | str, features: np.ndarray) -> None:
             row = at + int(np.flatnonzero(~good.all(axis=1))[0])
             raise EverylabelError(
                 f"source {str(path)!r} holds NaN or infinity, first in row {row}; expected numbers "
-                f"up to {LARGEST:g}: "
-                "remove such rows (and theirs of --show)"
+                f"up to {LARGEST:g}: remove such rows (and theirs of --show)"
             )
 
 
