@@ -14,6 +14,7 @@ import pytest
 
 import everylabel as el
 from everylabel.core.errors import EverylabelError
+from everylabel.data.display import Texts
 from everylabel.formats.imports import read_labels
 from everylabel.formats.records import Given, all_records, answer_records, label_records, prediction_records
 from everylabel.formats.tables import ItemColumns, Records, guarded, item_columns, unguarded, write_table
@@ -218,6 +219,17 @@ def test_guarded_id_is_read(tmp_path: Path) -> None:
     path.write_text("id,label\n'=a,x\n''=b,x\n")
     labels = read_labels(path, project("features", ("=a", "'=b", "c", "d"))).labels
     assert [label.id for label in labels] == ["=a", "'=b"]
+
+
+def test_cell_that_only_looks_guarded_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("id,label\n'=a,x\n'=b,x\n")  # of the ids =a and '=b
+    found = read_labels(path, project("features", ("=a", "'=b", "c", "d"))).labels
+    assert [label.id for label in found] == ["=a", "'=b"]
+    path.write_text("text,label\n'@ann said so,x\n")
+    items = project()
+    items = replace(items, display=Texts(["one", "'@ann said so", "two", "three"]))
+    assert [label.id for label in read_labels(path, items).labels] == [items.ids[1]]
 
 
 @pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]", "[" * 100_000])

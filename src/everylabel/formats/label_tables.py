@@ -71,7 +71,7 @@ class Matcher:
 
         id_column : the file's column of ids
         """
-        texts = [text.strip() for text in texts if text.strip()]
+        texts = [form for text in texts if text.strip() for form in _forms(text.strip())]
         by_text = next((self._texts[text] for text in texts if text in self._texts), [])
         if id_column not in self._ids:
             self._ids[id_column] = self._by_id(id_column)
@@ -114,7 +114,7 @@ class Matcher:
         return by_key
 
     def _is_wanted(self, name: str) -> bool:
-        return self.wanted is None or name in self.wanted
+        return self.wanted is None or name in self.wanted or name.removeprefix("'") in self.wanted
 
     @cached_property
     def _files(self) -> dict[str, list[str]]:
@@ -226,8 +226,13 @@ def items_of(
     """Return the items of a row, and a name for the row."""
     own, texts = _cell(row, columns.id), [_cell(row, name) for name in columns.texts]
     where = _cell(row, columns.row)
-    items = matcher.find([own, own.strip()], texts, where, columns.id)
+    items = matcher.find([own, *_forms(own.strip())], texts, where, columns.id)
     return items, own.strip() or (f"row {where}" if where else f"entry {number}")
+
+
+def _forms(cell: str) -> tuple[str, str]:
+    """Return a cell, and the cell with an apostrophe of its own, which may have looked like a guard."""
+    return cell, f"'{cell}"
 
 
 def _cell(row: Mapping[str, Any], name: str | None) -> str:
