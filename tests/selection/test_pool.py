@@ -263,11 +263,13 @@ def _parts(likelihood: str) -> tuple[np.ndarray, el.Posterior]:
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("with_variances", [True, False])
 @pytest.mark.parametrize("n", [1, 2, 6])
-def test_learning_together_equals_learning_one_by_one(n: int, likelihood: str) -> None:
-    one, many = (problem(k=5, likelihood=likelihood) for _ in range(2))
+def test_learning_together_equals_learning_one_by_one(n: int, with_variances: bool, likelihood: str) -> None:
+    one, many = (problem(k=8, likelihood=likelihood) for _ in range(2))
     free = [int(i) for i in one.pool.free_idx]
-    many.pool.variances()
+    if with_variances:
+        many.pool.variances()
 
     def changes(pool: el.Pool) -> None:
         for i in free[:n]:

@@ -15,7 +15,7 @@ from everylabel.core.arrays import to_numpy
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.core.predict import logit_variance
-from everylabel.selection.pool.features import Features
+from everylabel.selection.pool.features import FEW, Features
 from everylabel.selection.pool.view import shares_cov
 
 ALONG = 1e-8  # relative residual below which a change counts as lying in a span
@@ -46,10 +46,20 @@ def update_logits(cached: Any, old: Posterior, new: Posterior, i: int) -> None:
         cached.move(v, residual, taken)
 
 
-def update_logits_many(cached: Any, old: Posterior, new: Posterior) -> None:
-    """Update cached logits from posterior `old` to `new`, which differ by several instances."""
+def update_logits_many(cached: Any, old: Posterior, new: Posterior, few: bool) -> None:
+    """Update cached logits from posterior `old` to `new`, which differ by several instances.
+
+    few : at most FEW; the change of the mean is then V A with as few columns V, and F += A' (X V)'
+    """
     cached.forget_variances()
-    _recompute(cached, new, to_numpy(new.mean) - to_numpy(old.mean))
+    change = to_numpy(new.mean) - to_numpy(old.mean)
+    if few:
+        directions, sizes, shares = np.linalg.svd(change, full_matrices=False)
+        m = int(np.sum(sizes > ALONG * sizes[0]))
+        if m <= FEW:
+            cached.move(directions[:, :m], -(sizes[:m, None] * shares[:m]).T, 0.0)
+            return
+    _recompute(cached, new, change)
 
 
 def add_class_logits(cached: Any, new: Posterior) -> None:
@@ -117,11 +127,14 @@ class LocalLogits:
         return self.known if idx is None else self.known[idx]
 
     def move(self, v: np.ndarray, residual: np.ndarray, taken: float) -> None:
-        """Update the cache after the mean changed by -v residual' and the covariance by -taken v v'."""
+        """Update the cache after the mean changed by -v residual' and the covariance by -taken v v'.
+
+        v (d,) and residual (k,) of one label; v (d, m) and residual (k, m) of several, without `taken`.
+        """
         u = self.features.product(v)
         for row, factor in zip(self.logits, residual.astype(u.dtype), strict=True):
-            if factor:  # classes that a label does not move cost nothing
-                row -= factor * u
+            if np.any(factor):  # classes that a label does not move cost nothing
+                row -= np.dot(factor, u)
         self._narrow(u, taken)
 
     def replace(self, moved: np.ndarray, columns: np.ndarray, v: np.ndarray | None, taken: float) -> None:

@@ -33,6 +33,7 @@ from everylabel.core.posterior import Posterior
 from everylabel.selection.threads import can_widen, share, worth_compiling
 
 GROWTH = 2  # a pool copied in order to grow gets room for 1 / GROWTH more
+FEW = 6  # columns up to which a product for each takes less time than one for all
 BLOCK = 64  # rows scaled at a time
 
 
@@ -90,17 +91,21 @@ class Features:
         return self.array[i : i + 1]
 
     def product(self, weights: np.ndarray) -> np.ndarray:
-        """Return X w: (n,) for a vector, (k, n) for weights (d, k)."""
+        """Return X w: (n,) for a vector, (m, n) for weights (d, m)."""
         out = np.empty((*weights.shape[1:], self.n), self.dtype)
         body = weights[:-1] if self.bias else weights
         if weights.ndim == 1 and self._is_half:
             _product(self.array, body, float(weights[-1]) if self.bias else 0.0, out)
             return out
-        body = _like(np.ascontiguousarray(body, self.dtype), self.array)
+        found = out.reshape(-1, self.n)  # a view (m, n)
+        columns = _like(np.ascontiguousarray(np.atleast_2d(body.T), self.dtype), self.array)
         for rows, part in self.chunks():
             with np.errstate(invalid="ignore"):  # infinite features are reported by an error message
-                product = to_numpy(part @ body)
-            out[..., rows] = product.T
+                if len(found) > FEW:
+                    found[:, rows] = to_numpy(columns @ part.T)
+                    continue
+                for c in range(len(found)):
+                    found[c, rows] = to_numpy(part @ columns[c, :])
         if self.bias:
             out += weights[-1].astype(self.dtype)[..., None]
         return out

@@ -36,11 +36,9 @@ from everylabel.selection.pool.cached_logits import (
     update_logits,
     update_logits_many,
 )
-from everylabel.selection.pool.features import Features, LazyFeatures, LazyScaled
+from everylabel.selection.pool.features import FEW, Features, LazyFeatures, LazyScaled
 from everylabel.selection.pool.history import Answer, History, Options
 from everylabel.selection.pool.view import LearningPool, Where
-
-FEW = 6  # labels up to which a product for each takes less time than one for all classes
 
 
 class Pool(LearningPool):
@@ -377,14 +375,15 @@ class Pool(LearningPool):
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Update the cache to the posterior, label by label; in one pass if many are pending."""
+        """Update the cache to the posterior, in one pass for several labels, if that is possible."""
         pending, self._pending = self._pending, []
         means = [self._cached_at.mean, *(posterior.mean for posterior, _ in pending)]
         moves = sum(after is not before for before, after in pairwise(means))
-        few = 1 if self.method == "exact" else FEW  # an exact label may move all classes
-        if all(i is not None for _, i in pending) and moves > few:
+        few = moves <= FEW and self.method != "exact"  # an exact label may move all classes
+        one_by_one = moves < 2 or (few and self._cached.has_variances)
+        if all(i is not None for _, i in pending) and not one_by_one:
             old, self._cached_at = self._cached_at, self.posterior
-            update_logits_many(self._cached, old, self.posterior)
+            update_logits_many(self._cached, old, self.posterior, few)
             return
         for posterior, i in pending:
             old, self._cached_at = self._cached_at, posterior
