@@ -30,7 +30,10 @@ class MissingExtra(EverylabelError, ImportError):
 
 
 def need(module: str, extra: str | None, purpose: str) -> Any:
-    """Import and return a library of an optional extra, or (None) of none; the error says what to install."""
+    """Import and return an optional library; if it is missing, raise an error that says what to install.
+
+    extra : the extra of everylabel that installs it; None: the package of the library's own name
+    """
     try:
         return import_module(module)
     except ImportError as error:

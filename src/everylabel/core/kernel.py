@@ -82,7 +82,10 @@ def shrinkage(
 def condition_seen(
     seen: Float[Array, "*n r b"], i: int, column: Float[Array, "*n b"], taken: Float[Array, "*n"]
 ) -> Float[Array, "*n r b"]:
-    """Return Z = A cov X', for any A, after instance i: Z - taken z_i g_i' (Eq. 7); `column` is g_i."""
+    """Return Z = A cov X', for any A, after instance i was learned: Z - taken z_i g_i' (Eq. 7).
+
+    taken : `shrinkage` of instance i; column : g_i
+    """
     return seen - (taken[..., None] * seen[..., i])[..., None] * column[..., None, :]
 
 

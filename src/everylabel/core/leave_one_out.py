@@ -66,7 +66,7 @@ def _without(
     curvature: Float[Array, " n"],
     prior_precision: float,
 ) -> Float[Array, " n"]:
-    """Return s/(1 - q s) of one class."""
+    """Return s/(1 - q s) of one class for each instance; see the module docstring."""
     xp: Any = array_namespace(features)
     n, d = features.shape
     if inner is None:

@@ -182,7 +182,7 @@ def _labels_of_people(label_set: LabelSet) -> dict[int, tuple[str, str]]:
 
 
 def to_predict(n: int, label_set: LabelSet) -> np.ndarray:
-    """Return the places of items without a label; no class is said of one that is of none of them."""
+    """Return the positions of items to predict: not labelled, not missing, and not "none of these"."""
     known = [*label_set.labels, *label_set.test, *label_set.missing, *label_set.none]
     return np.setdiff1d(np.arange(n), np.array(known, dtype=np.int64))
 

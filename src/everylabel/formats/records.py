@@ -94,7 +94,10 @@ def corrected_records(
 
 
 def answer_records(about: ItemColumns, answers: Iterable[Given], classes: Sequence[str]) -> Records:
-    """Return every answer in order; `none_of_these` tells that from 'cannot tell', which is empty, too."""
+    """Return every answer in order.
+
+    The label of 'cannot tell' and of 'none of these' is empty; the column `none_of_these` distinguishes them.
+    """
     rows = (
         (
             answer.item,

@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's chat protocol, asked over plain HTTP which class a text has.
+"""A client of servers with OpenAI's chat protocol, which are asked which class a text has.
 
 The answer is constrained by a JSON schema and comes with log-probabilities. If a server refuses one of
 these, it is left out from then on. After a temporary error (429, 5xx, a lost
@@ -38,7 +38,7 @@ class Answer(NamedTuple):
     label: str | None  # None if it names no class
     score: float | None  # probability of the class by the server
     tokens: tuple[int, int]  # in question and answer; estimated if the server does not report them
-    text: str  # the answer as it came
+    text: str  # the unparsed answer
 
 
 def schema(classes: Sequence[str]) -> dict[str, Any]:

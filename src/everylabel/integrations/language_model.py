@@ -75,8 +75,8 @@ class RunReport:
 
     asked: int = 0
     tokens: tuple[int, int] = (0, 0)
-    scored: int = 0
-    without: int = 0  # a class
+    scored: int = 0  # answers with a score
+    without: int = 0  # answers without a class
     stopped: str = ""  # the limit that was reached
 
     def add(self, answer: Answer) -> None:

@@ -148,7 +148,10 @@ class Served:
         takes_texts: bool,
         thresholds: np.ndarray | None = None,
     ) -> None:
-        """Proba : returns probabilities of texts or features; thresholds : of several classes per item."""
+        """Wrap a function that returns probabilities of texts or features.
+
+        thresholds : of a classifier for several classes per item
+        """
         self.classes, self.proba, self.takes_texts = np.asarray(classes), proba, takes_texts
         self.thresholds = thresholds
 

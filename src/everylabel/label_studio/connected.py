@@ -1,4 +1,4 @@
-"""A Label Studio project and ours behind it: opened, kept up to date while it is served, closed."""
+"""A Label Studio project with the everylabel project behind it: opened, kept up to date, and closed."""
 
 import logging
 import threading

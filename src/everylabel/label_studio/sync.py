@@ -3,7 +3,7 @@
 `Outbox` sends the answers of everylabel's page. The log shows which to send: answers that stand and have no
 annotation yet, and annotations whose answer was taken back or changed. An annotation carries the number of
 its answer's event from the start (`Marks`), so one that was sent just before a crash is recognised, and its
-webhook teaches nothing twice.
+webhook is not learned again.
 
 `Reconciler` reads Label Studio's API at the start, every minute, and when a webhook names tasks. Webhooks are
 sent once, whether we listen or not; after a reading the state is that of a backend that missed nothing.
@@ -141,7 +141,7 @@ class Outbox(Worker):
         return len(waiting.answers) + len(waiting.annotations)
 
     def waiting(self) -> Waiting:
-        """Return what has to be sent."""
+        """Return the answers to send and the annotations to delete."""
         found: Waiting = self.learning.desk.read(self._look).result()
         return found
 

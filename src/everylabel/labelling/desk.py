@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.learner import Learner, Mean
+from everylabel.labelling.model.learner import Learner, WarmStart
 from everylabel.labelling.model.training import ClassNames, FeatureTable, TrainingSet
 from everylabel.labelling.next_item import NextItem, is_open_to, priority_item, skipped_item
 from everylabel.labelling.quality.accuracy import check_weights
@@ -88,7 +88,7 @@ class Desk:
     names : ClassNames, optional
         Vectors of class names.
     mean : optional
-        The saved mean of an earlier model, as the starting point of training.
+        The mean of an earlier model, from which training starts.
     generation : optional
         The fine-tuned encoder that made the features of `rows`.
     """
@@ -99,7 +99,7 @@ class Desk:
         log: Any,
         state: State | None = None,
         names: ClassNames | None = None,
-        mean: Mean | None = None,
+        mean: WarmStart | None = None,
         generation: Generation | None = None,
     ) -> None:
         self.rows, self.log, self.names = rows, log, names or ClassNames()
@@ -310,7 +310,7 @@ class Desk:
         stored = self.log.read()
         return apply_all(new_state(stored, self.rows.ids), stored, self.log.shown)
 
-    def _begin(self, state: State, mean: Mean | None = None) -> None:
+    def _begin(self, state: State, mean: WarmStart | None = None) -> None:
         """Set the state, and train the model on its labels."""
         state.source = self.rows
         before: Learner | None = getattr(self, "learner", None)

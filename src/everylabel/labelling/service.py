@@ -165,7 +165,7 @@ class Service:
         return self.desk.submit(command)
 
     def change_settings(self, person: str, changes: dict[str, Any]) -> Future[Reply]:
-        """Change the strategy, the frequency of random checks, or whether class names teach."""
+        """Change the strategy, the frequency of random checks, or the use of class names."""
 
         def command() -> Finish:
             strategy = changes.get("strategy")

@@ -436,7 +436,7 @@ class Views:
         }
 
     def _names(self) -> Reply | None:
-        """Return whether class names teach the model, and a sentence; None without an encoder for them."""
+        """Return whether the model uses class names, and a sentence; None without an encoder for them."""
         learner, on = self.desk.learner, bool(self.state.settings["names"])
         if self.desk.names.encoder is None:
             return None

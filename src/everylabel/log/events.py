@@ -122,7 +122,7 @@ class Settings(_Kind, frozen=True, tag="settings"):
     check_every: int | None = None
     annotators_per_item: int | str | None = None  # or "auto"
     lease_seconds: int | float | None = None
-    names: bool | None = None  # whether class names teach the model
+    names: bool | None = None  # whether the model learns from class names
     network: str | None = None  # auto, on or frozen: whether the encoder is fine-tuned
     tester: str | None = None  # the person who labels the test set; "" is everybody
     multi_label: bool | None = None  # an item may have several classes, or none

@@ -30,7 +30,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import image_digests, text_digests
 from everylabel.data.items import IdList, Numbered
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.model.learner import Learner, Mean
+from everylabel.labelling.model.learner import Learner, WarmStart
 from everylabel.labelling.model.training import ClassNames, Encoder, FeatureTable, TrainingSet, phrases_of
 from everylabel.labelling.progress import NetworkState
 from everylabel.labelling.state.state import State
@@ -254,7 +254,7 @@ def opened_desk(
     store: Any,
     state: State,
     names: ClassNames,
-    mean: Mean | None,
+    mean: WarmStart | None,
     note: Callable[[str], Any],
 ) -> "tuple[Desk, NetworkTrainer]":
     """Return a project's desk with the features of its current generation, and the trainer of the next one.

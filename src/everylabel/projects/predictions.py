@@ -124,7 +124,7 @@ def read_labels(
 ) -> LabelSet:
     """Return the labels of a project from its log.
 
-    trust_names : whether class names teach, overriding labels and setting; None leaves it to them
+    trust_names : whether to learn from class names; None: as the labels and the setting say
     names : vectors of class names; without them only labels and answers are useful
     """
     state, ids = read_state(project, store)

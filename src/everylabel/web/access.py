@@ -1,12 +1,11 @@
-"""Middleware: access control, which decides which requests the server answers; a clean stop.
-Error replies: an invalid request gets {"error": {"code", "message"}}.
+"""Middleware of the server: access control, a clean stop, and error replies {"error": {"code", "message"}}.
 
 A server bound to this machine only (127.0.0.1) needs no token, but the Host header must name this machine,
 which prevents DNS rebinding. No other page may show ours in a frame, except a notebook on this machine
-whose Python session started the server. Bound to another address, the server requires a token
-(one to label, one read-only): first in the address, then in a cookie that other sites cannot send, or as a
-bearer token. Wrong tokens are not counted: a token is too long to be guessed. Tokens in a file can be changed
-while the server runs: they apply from the next request on.
+whose Python session started the server. A server bound to another address requires a token (one to label,
+one read-only). The token comes in the address at first, then in a cookie that other sites cannot send, or as
+a bearer token. Wrong tokens are not counted, because a token is too long to be guessed. Tokens in a file can
+be changed while the server runs; the next request needs the new ones.
 Requests that change anything must be JSON, which a form on another site cannot send (CSRF).
 """
 

@@ -27,7 +27,7 @@ FILE = ("datasets", "data", "digits.csv.gz")  # below scikit-learn's folder: 64 
 
 
 def read_banking77(folder: Path) -> Dataset:
-    """train.csv and test.csv with the columns text and category."""
+    """Read train.csv and test.csv with the columns text and category."""
     root = locate(folder, "train.csv", "test.csv")
     rows = {part: list(read_rows(root / f"{part}.csv", ["text", "category"])) for part in ("train", "test")}
     classes = tuple(sorted({row["category"] for row in rows["train"]}))
@@ -35,7 +35,7 @@ def read_banking77(folder: Path) -> Dataset:
 
 
 def read_clinc150(folder: Path) -> Dataset:
-    """data_full.json: six lists of [text, intent], three of them out of scope."""
+    """Read data_full.json: six lists of [text, intent], three of them out of scope."""
     path = locate(folder, "data_full.json") / "data_full.json"
     try:
         stored: dict[str, list[list[str]]] = json.loads(path.read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def read_clinc150(folder: Path) -> Dataset:
 
 
 def read_dbpedia(folder: Path) -> Dataset:
-    """classes.txt, train.csv and test.csv of class (from 1), title, content; the content is the item."""
+    """Read classes.txt, train.csv and test.csv with class (from 1), title and content, which is the item."""
     root = locate(folder, "classes.txt", "train.csv", "test.csv")
     classes = tuple((root / "classes.txt").read_text(encoding="utf-8").split())
     splits = {}
@@ -73,7 +73,7 @@ def _split(rows: list[dict[str, Any]], classes: tuple[str, ...]) -> Split:
 
 
 def read_cifar10(folder: Path) -> Dataset:
-    """data_batch_1.bin to data_batch_5.bin, test_batch.bin and batches.meta.txt."""
+    """Read data_batch_1.bin to data_batch_5.bin, test_batch.bin and batches.meta.txt."""
     root = locate(folder, "data_batch_1.bin", "test_batch.bin", "batches.meta.txt")
     classes = tuple((root / "batches.meta.txt").read_text().split())
     train = [_records(path, len(classes)) for path in sorted(root.glob("data_batch_*.bin"))]
@@ -84,7 +84,7 @@ def read_cifar10(folder: Path) -> Dataset:
 
 
 def read_snacks(folder: Path) -> Dataset:
-    """Folders train, val and test, in each a folder a class."""
+    """Read the folders train, val and test, each with one folder per class."""
     root = locate(folder, "train", "val", "test")
     classes = tuple(sorted(path.name for path in (root / "train").iterdir() if path.is_dir()))
     splits = {}
@@ -95,7 +95,7 @@ def read_snacks(folder: Path) -> Dataset:
 
 
 def read_dtd(folder: Path) -> Dataset:
-    """Folders images and labels; the first of the ten official splits: train1.txt, val1.txt, test1.txt."""
+    """Read the folders images and labels by the first of ten official splits: train1, val1 and test1.txt."""
     root = locate(folder, "labels/train1.txt", "labels/val1.txt", "labels/test1.txt", "images")
     names = {
         part: (root / "labels" / f"{part}1.txt").read_text().split() for part in ("train", "val", "test")

@@ -251,7 +251,7 @@ def _value(cell: Any) -> Any:
 
 
 def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
-    """Yield decoded lines; a note tells of lines that are not UTF-8, read as Windows-1252 or Latin-1."""
+    """Yield decoded lines; a note counts lines that are not UTF-8, read as Windows-1252 or Latin-1."""
     if encoding is not None:
         try:
             with path.open(encoding=encoding, newline="") as file:

@@ -47,7 +47,9 @@ RETRAINED_FROM = 4  # labels changed at once from which on retraining an exact m
 DEFERRED_FROM = 64  # labels changed at once above which a large pool waits for the next training
 EXACT_UP_TO = 10**8  # items * features * classes: up to this size each label is learned exactly
 
-Mean = tuple[Sequence[int], np.ndarray]  # the class of each column, and the mean (d + 1, k), of another model
+WarmStart = tuple[
+    Sequence[int], np.ndarray
+]  # the class of each column, and the mean (d + 1, k), of an earlier model
 
 
 class Learner:
@@ -66,7 +68,7 @@ class Learner:
         training: TrainingSet,
         *,
         before: "Learner | None" = None,
-        mean: Mean | None = None,
+        mean: WarmStart | None = None,
     ) -> None:
         self.rows, self.ids = rows, ids
         self.pool: Pool
@@ -106,7 +108,7 @@ class Learner:
             return features.first(n) if isinstance(features, LazyScaled) else features
         return features[:n]
 
-    def _train(self, features: Any, training: TrainingSet, mean: Mean | None) -> Pool:
+    def _train(self, features: Any, training: TrainingSet, mean: WarmStart | None) -> Pool:
         """Return a pool with the posterior trained on all labels and every item in its place."""
         labels, ruled_out, k = training.labels(), training.ruled_out(), training.n_classes
         names = {j: training.names[c] for j, c in enumerate(training.columns) if c in training.names}

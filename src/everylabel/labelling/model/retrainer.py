@@ -19,7 +19,7 @@ import numpy as np
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.learner import Learner, Mean
+from everylabel.labelling.model.learner import Learner, WarmStart
 from everylabel.labelling.model.training import FeatureTable, TrainingSet
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment, AssessmentLabels, assess
@@ -29,7 +29,7 @@ from everylabel.labelling.state.types import Answer, Check
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training computed: use at most a fifth of one core
 WAIT = 0.2  # seconds until the next look whether training is due
-EARLY, EARLY_UP_TO = 2, 40  # label changes between trainings while there are few labels and class names teach
+EARLY, EARLY_UP_TO = 2, 40  # label changes between trainings while there are few labels, and class names help
 EVERY = 10  # label changes between trainings if each label is learned exactly anyway
 PAUSE = 5.0  # seconds without a label change after which the figures are brought up to date all the same
 FORMAT = "everylabel mean"
@@ -46,7 +46,7 @@ def save_mean(path: Path, desk: Desk) -> None:
     write_file(path, known, {"mean": mean}, mode=0o600)
 
 
-def saved_mean(path: Path) -> Mean | None:
+def saved_mean(path: Path) -> WarmStart | None:
     """Return the saved mean, if there is one."""
     if not path.exists():
         return None

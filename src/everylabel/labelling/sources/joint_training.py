@@ -58,7 +58,7 @@ class TrainedHead(NamedTuple):
     """A head trained on labels and suggestions."""
 
     mean: np.ndarray  # (d + 1, k)
-    targets: SoftTargets | None  # None if no source teaches
+    targets: SoftTargets | None  # None if no source is used
     confusions: dict[str, Confusion]
     used: tuple[Suggestions, ...] = ()  # suggestions of the sources that are not ignored
 

@@ -29,7 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "check_every": 10,  # one item in ten is drawn at random and scored before the model learns it
     "annotators_per_item": 1,  # or AUTO
     "lease_seconds": 600,
-    "names": True,  # class names teach, if the encoder can embed words
+    "names": True,  # the model learns from class names, if the encoder can embed words
     "network": "auto",  # the encoder is fine-tuned if possible
     "tester": "",  # the person who labels the test set; "": everybody
     "multi_label": False,  # each item has exactly one class

@@ -40,7 +40,7 @@ class Network:
     device: str | None
     trust_code: bool = False  # run code that the model brings
     beside: bool = False  # runs beside a server: leave one core to it
-    threads: int = 0  # without a server; 0: one a core
+    threads: int = 0  # without a server; 0: one per core
 
     form: ClassVar[str]  # name of the backend, in its key
     chunk: ClassVar[int]

@@ -40,7 +40,7 @@ def embed(
     fit_out: str | os.PathLike[str] | None = None,
     trust_model_code: bool = False,
 ) -> np.ndarray:
-    """Return features (n, d) of texts, images or a table; one row an item.
+    """Return features (n, d) of texts, images or a table; one row per item.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""An encoder in two halves: the lower blocks run once an item, the upper ones can be trained.
+"""An encoder in two halves: the lower blocks run once per item, the upper ones can be trained.
 
 The network runs its own code. To run the upper half alone, the forward passes of the lower blocks are
 bypassed, and the last of them returns the stored states. So masks, positions, pooling and norms are the

@@ -2,7 +2,7 @@
 
 FOLDER holds `job.json` and `items.json`. The process writes the tuned encoder, features and cross-fitted
 probabilities beside them, and `result.json` last: without it the attempt counts as failed. Progress goes to
-standard output, one JSON object a line.
+standard output, one JSON object per line.
 """
 
 import json
