@@ -41,6 +41,7 @@ from everylabel.labelling import progress
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.training import FeatureTable, TrainingSet, in_order, on_scale, train
 from everylabel.labelling.quality.accuracy import FEWEST, Interval, Verdicts, accuracy_left, wilson
+from everylabel.labelling.quality.assessment import FORETOLD
 from everylabel.labelling.state.types import Place
 from everylabel.log.events import Assessed
 from everylabel.selection.pool import Where
@@ -80,7 +81,9 @@ def simulate(name: str, folder: Path, seed: int, strategy: str) -> Run:
                 rows, rows.ids, training._replace(places=_labelled(order, data.y)), before=learner
             )
         if n in LOOKS:
-            looks.append(_look(learner, data, order))
+            known = zip(order, told, strict=True)
+            foretold = {i for i, (check, sure, right) in known if right and sure >= FORETOLD and not check}
+            looks.append(_look(learner, data, order, foretold))
         if n >= MOST:
             break
         check = n % EVERY == EVERY - 1
@@ -99,8 +102,11 @@ def _labelled(items: list[int], truth: np.ndarray) -> dict[int, Place]:
     return {i: Place(Where.LABELLED, int(truth[i])) for i in items}
 
 
-def _look(learner: Learner, data: Data, order: list[int]) -> dict[str, np.ndarray]:
-    """Return verdicts on the labels in order, and the model's confidence and accuracy on unlabelled items."""
+def _look(learner: Learner, data: Data, order: list[int], foretold: set[int]) -> dict[str, np.ndarray]:
+    """Return verdicts on the labels in order, and the model's confidence and accuracy on unlabelled items.
+
+    foretold : labels that do not count as the last ones
+    """
     truth, k = data.y, data.k
     pool, rows, labels = learner.pool, learner.names, {i: int(truth[i]) for i in order}
     idx, y = in_order(labels)
@@ -111,7 +117,9 @@ def _look(learner: Learner, data: Data, order: list[int]) -> dict[str, np.ndarra
     at = np.searchsorted(idx, order)
     left = pool.free_idx
     probs = pool.probs(left)
-    kept = dict(list(labels.items())[: -max(10, len(order) // 5)])
+    taught = [i for i in order if i not in foretold]
+    last = {*taught[-max(10, len(taught) // 5) :]}
+    kept = {i: label for i, label in labels.items() if i not in last}
     then = softmax(pool.rows(left) @ np.asarray(train(pool.features, kept, k, rows, tol=1e-3).mean))
     guess, each = probs.argmax(axis=1), np.arange(len(left))
     return {
@@ -121,6 +129,7 @@ def _look(learner: Learner, data: Data, order: list[int]) -> dict[str, np.ndarra
         "left": probs.max(axis=1).astype(np.float32),
         "truth": np.array(np.mean(guess == truth[left])),
         "test": np.array(np.mean((tested @ mean[:-1] + mean[-1]).argmax(axis=1) == data.y_test)),
+        "last": np.array(len(last)),
         "gain": np.array(np.mean(probs[each, guess] - probs[each, then.argmax(axis=1)])),
     }
 
@@ -193,7 +202,7 @@ def measured(cells: Iterable[tuple[str, str, int, Run]]) -> Iterator[dict[str, A
                 yield {
                     "set": name, "strategy": strategy, "seed": seed, "n": int(look["n"]), "by": who,
                     "truth": round(truth, 4), "test": round(float(look["test"]), 4),
-                    "gain": round(float(look["gain"]), 5),
+                    "gain": round(float(look["gain"]), 5), "last": int(look["last"]),
                     **{key: round(value, 4) for key, value in found._asdict().items()},
                 }  # fmt: skip
 
@@ -276,8 +285,7 @@ def _arrays(rows: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def _little(row: dict[str, Any]) -> bool:
-    last = max(10, row["n"] // 5)
-    return progress.is_little(Assessed(row["n"], 0, 0.0, gain=row["gain"], without=last))
+    return progress.is_little(Assessed(row["n"], 0, 0.0, gain=row["gain"], without=row["last"]))
 
 
 def stops(rows: list[dict[str, Any]], title: str) -> str:

@@ -25,9 +25,9 @@ RATE = 0.1
 def _started(made: Service) -> dict[str, Any]:
     """Start confirmations after 120 labels; return the reply with the first one."""
     label(made, 120)
-    own = made.state.ids[made.state.leases["me"].item]
-    auto_label.start(made.views, "me", RATE, 0.95).result()
-    return made.label("me", own, truth(own)).result()
+    reply = auto_label.start(made.views, "me", RATE, 0.95).result()
+    assert reply["next"]["reason"] == "audit"  # at once, in place of the item in sight
+    return reply
 
 
 def _confirm(made: Service, reply: dict[str, Any], wrong: tuple[int, ...] = ()) -> dict[str, Any]:

@@ -57,5 +57,6 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def listed(names: list[str], most: int = 5) -> str:
-    """Return names in one line, at most the first `most`."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    """Return names in one line, at most the first `most`; names with a comma are quoted."""
+    quoted = [f'"{name}"' if "," in name else name for name in names[:most]]
+    return ", ".join(quoted) + (f" and {len(names) - most} more" if len(names) > most else "")

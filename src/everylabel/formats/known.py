@@ -26,6 +26,6 @@ MODELS = {
     "skops": Format("scikit-learn (skops)", ".skops"),
     "onnx": Format("ONNX", ".onnx"),
     "torch": Format("PyTorch", ".pt"),
-    "sklearn": Format("scikit-learn alone (skops)", ".skops"),
+    "sklearn": Format("scikit-learn without everylabel (skops)", ".skops"),
 }
 MLFLOW, ENCODER = "mlflow", "sentence-transformers"  # folders: only the command writes them

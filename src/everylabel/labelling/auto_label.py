@@ -28,7 +28,7 @@ from everylabel.labelling.quality.certificate import certificate_of, certify, is
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import ClassSet, Refused, Value, classes_of
 from everylabel.labelling.views import Reply, Views
-from everylabel.log.events import AutoLabel, Promise
+from everylabel.log.events import AutoLabel, Promise, Release
 from everylabel.selection.pool import Where
 
 MARGIN = 0.1  # share of the allowed error rate at which 60 confirmations will probably find no error
@@ -103,6 +103,9 @@ def start(
         for j in rng.permutation(len(found)).tolist():
             item, label, sure, _ = found[j]
             views.desk.emit(person, _auto_label(state.ids[item], label, round(sure, 6), level[j]))
+        lease = state.leases.get(person)
+        if lease is not None and lease.reason == "chosen":  # the first confirmation comes at once
+            views.desk.emit(person, Release(state.ids[lease.item]))
         views.desk.request_item(person)
         return lambda: views.reply(person, None)
 

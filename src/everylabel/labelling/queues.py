@@ -237,7 +237,7 @@ QUEUES = {
     "unanswered": Queue("Unanswered", "Answered items without a yes or no to a class", "class", _unanswered),
     "suspect": Queue("Suspect labels", "Labels that are likely wrong", "class if any", _suspect),
     "disputed": Queue("Disputed", "Items on which people, or people and the model, disagree", "", _disputed),
-    "cannot_tell": Queue("Cannot tell", 'Items answered "cannot tell"', "", _cannot_tell),
+    "cannot_tell": Queue("Cannot tell", "Items answered “cannot tell”", "", _cannot_tell),
 }
 
 

@@ -118,6 +118,10 @@ class Page:
         """Hold all requests until the page runs `release()`."""
         self.script(HOLD)
 
+    def places(self, selector: str) -> list[dict[str, float]]:
+        """Return the places of elements that a person may be about to press."""
+        return [each.rect for each in self.all(selector)]
+
     def answer(self, key: str) -> str:
         """Press a key that leads to the next item; return the answered item."""
         before = self.item

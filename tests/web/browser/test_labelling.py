@@ -106,7 +106,7 @@ def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
     assert shown(2, None, None, None, None) == [
         "",
         "",
-        "Known after 3 more random checks. One item in 10 is one.",
+        "Known after 3 more random checks. One item in 10 is a random check.",
     ]
     assert summary() == "28 labels, 1,768 left"
     assert page.text("#accuracy-baseline") == ""
@@ -301,8 +301,10 @@ def test_probabilities_are_hidden_on_request_and_on_checks(page: Page, digits: S
 def test_search_and_jump(page: Page, digits: Server) -> None:
     page.open("search")
     assert page.dialog("/") == "Search"
+    box = page.places("#search-box")
     page.press("17")
     found = page.until(lambda: page.all(".result"))
+    assert page.places("#search-box") == box
     there = {each["id"]: each["state"] for each in digits.get("/api/search?q=17")["items"]}
     free = next(each for each in found[1:] if there[str(each.get_attribute("data-item"))] == "free")
     wanted = free.get_attribute("data-item")
@@ -326,7 +328,7 @@ def test_search_shows_what_the_reader_has_open_and_what_the_keys_do(page: Page, 
     assert said(other) == "open on another screen"
     said("1789")
     page.until(lambda: len(page.all(".result")) == 1)
-    assert [note.text for note in page.all("dialog .note")] == ["1 item", "Enter opens it."]
+    assert [note.text for note in page.all("dialog .note")] == ["1 item.", "Enter opens it."]
     page.close()
 
 

@@ -75,9 +75,17 @@ def test_the_second_browser_is_asked_who_it_is(
     second.driver.get(server.url)
     assert second.ready().text("#person") == "Ben"  # remembered
 
+    places = first.places(".answers button")
     _beat(first)  # who was alone is asked beside the work
     first.until(lambda: first.find("#who").is_displayed())
     assert not first.all(ASKED)
+    assert first.places(".answers button") == places
+    first.size(390, 844, mobile=True)
+    below = first.places(".answers button")
+    first.script("document.getElementById('who').hidden = true")
+    assert first.places(".answers button") == below
+    first.script("document.getElementById('who').hidden = false")
+    first.size(1280, 820)
     first.find("#who-stay").click()
     assert not first.find("#who").is_displayed()
     first.driver.refresh()

@@ -195,7 +195,7 @@ def test_a_model_that_cannot_promise_does_not_finish(page: Page, axe: str) -> No
     page.open("finish")
     page.answer("1")
     page.script("document.querySelector('.side [data-do=finish]').click()")
-    page.until(lambda: "sure enough of no item for" in page.text("dialog .note[role=status]"))
+    page.until(lambda: "not sure enough of any item for" in page.text("dialog .note[role=status]"))
     assert page.script("return document.querySelector('dialog .primary').disabled")
     colour = "return getComputedStyle(document.querySelector('dialog .primary')).backgroundColor"
     disabled = page.script(colour)
@@ -321,10 +321,10 @@ def test_confirmations_are_explained_in_plain_words(page: Page) -> None:
         return plain(page.driver.execute_async_script(SENTENCE, name, given))
 
     assert told("planned", items=812, yes=None, needed=68).startswith(
-        "The model would label 812 items that it is surest of. First confirm 68 of them"
+        "The model would label the 812 items that it is surest of. First confirm 68 of them"
     )
     assert "too few for an error rate of 5 %" in told("planned", items=30, yes=None, needed=None)
-    assert "say yes or no to this class on 812 items that it is surest of (yes on 12, no on 800)" in told(
+    assert "say yes or no to this class on the 812 items that it is surest of (yes on 12, no on 800)" in told(
         "planned", items=812, yes=12, needed=68
     )
     now = {

@@ -67,12 +67,14 @@ def test_key_n_shows_the_next_proposal_and_y_the_next_item(page: Page, taught: S
     item = page.item
     assert not page.find("#classes").is_displayed()
     picture = page.find("#item img")
+    places = page.places(".proposal .primary, .actions button")
     page.press("n")
     _refused(page, first)
     assert page.item == item
     assert page.find("#item img") == picture  # not drawn again
     second = _question(page)
     assert page.text("#ruled-out") == f"Refused: {first}"
+    assert page.places(".proposal .primary, .actions button") == places
     assert page.text("#live") == f"Saved: not {first}. Is it {second}?"
     assert _last(taught, "yes") == [("not", item, int(first))]
     time.sleep(ECHO)

@@ -61,6 +61,7 @@ SPREAD = 0.4
 RIGHT = 20.0
 USUAL_SHARE = 20.0  # answers that the share of "yes" over all classes counts for
 MIXED = np.linspace(0.0, 1.0, 11)  # grid of m
+FORETOLD = 0.9  # probability from which the model has foretold a label that it guessed
 LIKELY = 0.3  # a label is shown from this probability on
 TINY = 1e-12
 SHRUNK = 10  # checks at which half of the observed difference is applied
@@ -338,17 +339,20 @@ def _gain(
 ) -> dict[str, Any]:
     """Return the accuracy gained from the last fifth of the labels, if it can be computed.
 
-    It cannot if a fine-tuned encoder was trained on those labels, since they cannot be left out. Nor can it
-    if it learns from suggestions: training without the last labels would measure their sources again.
+    Labels that the model foretold do not count: confirmations and near copies bring nothing, whatever other
+    labels would bring. The gain cannot be computed if a fine-tuned encoder was trained on those labels, since
+    they cannot be left out. Nor can it if the model learns from suggestions: training without the last labels
+    would measure their sources again.
     """
     labels = training.labels()
-    last = max(10, len(labels) // 5)
-    in_time = sorted(labels, key=lambda item: evidence.given.get(item, 0))
-    kept = {item: labels[item] for item in in_time[:-last]}
+    taught = [i for i, label in labels.items() if not _is_foretold(i, training.columns[label], evidence)]
+    taught.sort(key=lambda item: evidence.given.get(item, 0))
+    last = {*taught[-max(10, len(taught) // 5) :]}
+    kept = {item: label for item, label in labels.items() if item not in last}
     if (
         training.suggestions
         or len(set(kept.values())) < 2
-        or not evidence.cross_fitted.keys().isdisjoint(in_time[-last:])
+        or not evidence.cross_fitted.keys().isdisjoint(last)
     ):
         return {}
     features, gone = learner.pool.features, training.ruled_out()
@@ -357,4 +361,10 @@ def _gain(
     then = softmax((learner.pool.rows(left) @ mean)[:, : training.n_classes])
     guess = now.argmax(axis=1)
     rows = np.arange(len(left))
-    return {"gain": float(np.mean(now[rows, guess] - now[rows, then.argmax(axis=1)])), "without": last}
+    return {"gain": float(np.mean(now[rows, guess] - now[rows, then.argmax(axis=1)])), "without": len(last)}
+
+
+def _is_foretold(item: int, number: int, evidence: AssessmentLabels) -> bool:
+    """Return whether the model was sure of an item's class before; random checks always count."""
+    guess, sure = evidence.guesses_before.get(item, (-1, 0.0))
+    return guess == number and sure >= FORETOLD and item not in evidence.drawn

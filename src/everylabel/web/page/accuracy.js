@@ -18,7 +18,7 @@ function note({ checks, needed, estimate, labels }, every, labelled) {
     return `On unlabelled items, estimated from ${plural(checks, "random check")}${labels === labelled ? "" : ` (at label ${count(labels)})`}`;
   }
   if (needed && !every) return "Random checks are switched off in the settings.";
-  if (needed) return `Known after ${plural(needed, checks ? "more random check" : "random check")}. ${drawn(every)} one.`;
+  if (needed) return `Known after ${plural(needed, checks ? "more random check" : "random check")}. ${drawn(every)} a random check.`;
   return "Computing …";
 }
 

@@ -25,10 +25,12 @@ const SHOWN_FROM = 0.015; // lowest probability shown
 const ORDER = "1234567890";
 const LEAST = { narrow: 104, medium: 176, wide: 272 }; // least width of a button in pixels
 const LEAST_ON_PHONE = { narrow: 56, medium: 140, wide: 300 };
+const BESIDE = 104; // pixels of a button beside its name: key, percentage and edges
 const GAP = 8;
 const LONG = 30; // characters; a longer name needs the full width of a button on a phone
 const LONG_WORD = 10; // characters; likewise, or the word is broken beside its percentage
 const NARROW = matchMedia("(max-width: 30rem)");
+const pen = document.createElement("canvas").getContext("2d"); // measures words
 
 let buttons = new Map();
 let drawn = null;
@@ -56,13 +58,22 @@ function width(classes) {
   return usual <= 20 ? "medium" : "wide";
 }
 
+const words = (each) => shownName(each.name).split(/[\s_\-./]+/u);
+
+/** The least width of a button: as wide as its longest word needs, up to that of long names. */
+function least(kind) {
+  if (NARROW.matches || manyClasses()) return (NARROW.matches ? LEAST_ON_PHONE : LEAST)[kind];
+  pen.font = `550 16px ${getComputedStyle(document.documentElement).fontFamily}`;
+  const longest = Math.max(0, ...state.classes.flatMap(words).map((word) => pen.measureText(word).width));
+  return Math.max(LEAST[kind], Math.min(LEAST.wide, kind === "narrow" ? 0 : longest + BESIDE));
+}
+
 /** As many columns as fit, with rows of equal length: ten classes as 5 + 5, not 7 + 3. */
 function layOut() {
   const box = byId("classes");
   box.dataset.width = width(state.classes);
   laidOut = { number: state.classes.length, room: box.offsetWidth };
-  const least = (NARROW.matches ? LEAST_ON_PHONE : LEAST)[box.dataset.width ?? "medium"];
-  const most = Math.max(1, Math.floor((box.clientWidth + GAP) / (least + GAP)));
+  const most = Math.max(1, Math.floor((box.clientWidth + GAP) / (least(box.dataset.width) + GAP)));
   const rows = Math.ceil(state.classes.length / most) || 1;
   laidOut.columns = Math.min(most, Math.ceil(state.classes.length / rows) || 1);
   box.style.gridTemplateColumns = `repeat(${laidOut.columns}, minmax(0, 1fr))`;
@@ -75,7 +86,7 @@ function classButton(each, key) {
   const bar = make("span", { className: "bar", "aria-hidden": "true" });
   const name = make("span", { className: "name", dir: "auto" }, ...breakable(shownName(each.name)));
   const marks = { "data-class": each.id, "data-key": key };
-  const longest = Math.max(...shownName(each.name).split(/[\s_\-./]+/u).map((word) => word.length));
+  const longest = Math.max(...words(each).map((word) => word.length));
   const kind = each.name.length > LONG || longest > LONG_WORD ? "class long" : "class";
   const button = make("button", { type: "button", className: kind, title: each.description ? `${each.name}: ${each.description}` : each.name, ...marks }, cap, name, share, bar);
   button.addEventListener("click", (event) => choose(each.id, event));

@@ -11,7 +11,7 @@ const FOUND = 100;
 
 function summary(number) {
   if (!number) return "Nothing found";
-  return number === FOUND ? `The first ${number} items` : plural(number, "item");
+  return number === FOUND ? `The first ${number} items.` : `${plural(number, "item")}.`;
 }
 
 /** The keys for the items found. */

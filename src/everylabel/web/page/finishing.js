@@ -23,12 +23,12 @@ export function confirmed({ confirmed: done, wrong, needed }) {
 /** The steps before the model may label. */
 export function planned({ items, yes, needed }, { rate }) {
   if (!items || needed === null) {
-    const few = items ? `of ${plural(items, "item")} only, too few` : "of no item";
-    return `The model is sure enough ${few} for an error rate of ${share(rate)}. Label more items, or allow a higher rate.`;
+    const sure = items ? `sure enough of ${plural(items, "item")} only, too few` : "not sure enough of any item";
+    return `The model is ${sure} for an error rate of ${share(rate)}. Label more items, or allow a higher rate.`;
   }
   const answers = yes === null ? "label" : "say yes or no to this class on";
   const split = yes === null ? "" : ` (yes on ${count(yes)}, no on ${count(items - yes)})`;
-  return `The model would ${answers} ${plural(items, "item")} that it is surest of${split}. First confirm ${count(needed)} of them, drawn at random, or more if some are wrong.`;
+  return `The model would ${answers} the ${plural(items, "item")} that it is surest of${split}. First confirm ${count(needed)} of them, drawn at random, or more if some are wrong.`;
 }
 
 /** The progress of the confirmations, and what the model may do now. */
@@ -92,7 +92,7 @@ export function openFinishing() {
     closeDialog();
     exchange(() => post(path, { person: state.person, ...body }), () => said);
   };
-  start.addEventListener("click", () => act("/api/finish/start", asked(), "Confirmations come next"));
+  start.addEventListener("click", () => act("/api/finish/start", asked(), "Confirmations begin"));
   go.addEventListener("click", () => act("/api/finish", {}, "The model has labelled its items"));
   back.addEventListener("click", () => act("/api/finish/undo", {}, "Done"));
   const soon = settle(draw, 200);

@@ -1,8 +1,9 @@
 // Sources that are not fully trusted: their suggestions for this item, and their estimated accuracy.
+import { accuracyFigures } from "./accuracy.js";
 import { canAnswer, label } from "./actions.js";
 import { get } from "./api.js";
 import { showDialog } from "./dialogs.js";
-import { breakable, byId, count, make, percent, plural, range, setText } from "./dom.js";
+import { breakable, byId, count, make, percent, plural, setText } from "./dom.js";
 import { nothing } from "./missed.js";
 import { className, on, state } from "./state.js";
 
@@ -60,7 +61,8 @@ function reviewText(review) {
 
 function accuracyText({ accuracy, low, high, checks }) {
   if (accuracy === null) return "unknown: no random check yet";
-  return `${percent(accuracy)}, ${range(low, high)} (${plural(checks, "random check")})`;
+  const [figure, beside] = accuracyFigures({ checks, estimate: accuracy, low, high });
+  return `${[figure, beside].filter(Boolean).join(", ")} (${plural(checks, "random check")})`;
 }
 
 function row(each) {
@@ -105,7 +107,7 @@ export async function openSources() {
   try {
     const { sources, people, pairs } = await get("/api/sources");
     body.replaceChildren(
-      ...table(["source", "suggestions", "right", "agrees with labels", "says … for …"], sources.map(row)),
+      ...table(["source", "suggestions", "accuracy", "agrees with labels", "says … for …"], sources.map(row)),
       ...table(["person", "answers", "per minute", "others agree", "says … for …"], people.map(personRow)),
       ...table(["pair", "shared items", "agree", "Krippendorff's alpha"], pairs.map(pairRow)),
     );
