@@ -34,7 +34,7 @@ def test_labels_needed_are_read_off_between_two_stops() -> None:
     assert needed(curves, "digits", "page", "margin", 200) == pytest.approx(100)
 
 
-def test_before_the_first_label_only_an_arm_with_names_knows_anything() -> None:
+def test_accuracy_at_zero_labels_counts_only_for_arms_with_class_names() -> None:
     ours = cell("page", 0, {0: 0.6, 50: 0.5, 100: 0.7})
     rival = cell("margin", 0, RIVAL)
     assert needed(Curves([ours, rival]), "digits", "page", "margin", 100) == pytest.approx(75)

@@ -20,7 +20,7 @@ from everylabel.data.classes import KEYS, ClassList, class_list
         ('5" pipe,refund\n', ['5" pipe', "refund"]),
     ],
 )
-def test_names_are_parted_by_commas_outside_of_quotes(given: str | None, names: list[str] | None) -> None:
+def test_names_are_separated_by_commas_outside_of_quotes(given: str | None, names: list[str] | None) -> None:
     assert class_list(given) == (names, {}, {})
 
 
@@ -71,7 +71,7 @@ def test_names_that_are_no_list_are_reported(given: str, told: str) -> None:
         class_list(given)
 
 
-def test_cells_beyond_the_header_are_left_aside(tmp_path: Path) -> None:
+def test_cells_beyond_the_header_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "classes.csv"
     path.write_text("name\na,b,c\nd\n")
     assert class_list(str(path)) == (["a", "d"], {}, {})

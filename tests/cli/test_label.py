@@ -332,7 +332,7 @@ def test_help_is_whole() -> None:
     assert "The folder of the project; default: SOURCE.everylabel." in told
 
 
-def test_class_names_teach_before_the_first_label(tmp_path: Path, minilm: str) -> None:
+def test_class_names_are_learned_before_the_first_label(tmp_path: Path, minilm: str) -> None:
     classes = tmp_path / "classes.csv"
     classes.write_text("name,description\nsoap,washing and cleaning\nbeans,food and its taste\nlamps,\n")
     reviews(tmp_path)

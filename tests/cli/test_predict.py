@@ -52,7 +52,7 @@ def test_new_texts_are_predicted_as_the_project_would(tmp_path: Path) -> None:
     assert np.allclose(probs.max(axis=1), [row["probability"] for row in rows], atol=1e-5)
 
 
-def test_a_project_that_is_not_there_is_called_so(tmp_path: Path) -> None:
+def test_missing_project_is_reported(tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("body\nsoap\n")
     wrong = run("predict", "new.csv", "--project", "nowhere.everylabel")
     assert wrong.exit_code == 2
@@ -60,7 +60,7 @@ def test_a_project_that_is_not_there_is_called_so(tmp_path: Path) -> None:
     assert "source 'nowhere" not in wrong.output
 
 
-def test_names_of_a_dataset_that_came_as_features_teach(
+def test_class_names_are_learned_for_a_dataset_stored_as_features(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm: str
 ) -> None:
     texts = [

@@ -262,7 +262,7 @@ def embedded(*arguments: object) -> None:
     assert made.exit_code == 0, made.output
 
 
-def test_a_source_at_an_address_is_shown_if_it_is_named(tmp_path: Path) -> None:
+def test_source_at_an_address_is_shown_only_if_named(tmp_path: Path) -> None:
     pytest.importorskip("fsspec", reason="needs the extra everylabel[ray]")
     address = f"file://{tmp_path}/a.csv"
     embedded(address)

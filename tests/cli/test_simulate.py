@@ -119,7 +119,7 @@ def test_the_slowest_are_of_all_labels_so_far(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_hands_that_label_in_bulk_press_fewer_keys(tmp_path: Path) -> None:
+def test_bulk_simulation_presses_fewer_keys(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=400)
     x = 3 * np.eye(8)[y] + 0.1 * rng.normal(size=(400, 8))  # near copies, of which the model is soon sure
@@ -134,7 +134,7 @@ def test_hands_that_label_in_bulk_press_fewer_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_hands_that_say_yes_or_no_count_what_they_press(tmp_path: Path) -> None:
+def test_yes_no_simulation_counts_its_key_presses(tmp_path: Path) -> None:
     result = run("digits", "--budget", 40, "--hands", "yes-no", "-o", "curve.csv")
     assert result.exit_code == 0, result.output
     last = list(csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()))[-1]
@@ -179,7 +179,7 @@ def test_missing_labels_are_noticed_before_anything_is_embedded(
 
 
 @pytest.mark.usefixtures("here")
-def test_several_classes_per_item_are_learned_by_f1(tmp_path: Path) -> None:
+def test_simulation_of_several_classes_per_item_reports_f1(tmp_path: Path) -> None:
     words = {"sport": "football goal", "money": "bank price", "rain": "wet cloud"}
     sets = [("sport",), ("money", "rain"), (), ("sport", "money")]
     rows = [

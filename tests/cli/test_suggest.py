@@ -244,7 +244,9 @@ def test_error_that_passes_is_tried_again_when_the_server_says(serve: Serve) -> 
     assert len(server.asked) == 4
 
 
-def test_rate_limit_that_stays_asks_for_fewer_requests(tmp_path: Path, serve: Serve) -> None:
+def test_lasting_rate_limit_is_reported_with_advice_to_send_fewer_requests(
+    tmp_path: Path, serve: Serve
+) -> None:
     server = serve(lambda _: (429, "quota exceeded", {"Retry-After": "0"}))
     done = suggest(server, texts(tmp_path), "--classes", "soap,beans", "--retries", "1")
     assert done.exit_code == 2
@@ -253,7 +255,7 @@ def test_rate_limit_that_stays_asks_for_fewer_requests(tmp_path: Path, serve: Se
     assert "fewer requests at a time (--parallel 1), or the same command later" in done.output
 
 
-def test_server_that_stops_leaves_the_answers_and_a_way_on(tmp_path: Path, serve: Serve) -> None:
+def test_stopped_server_leaves_the_answers_and_the_command_resumes(tmp_path: Path, serve: Serve) -> None:
     count = iter(range(1000))
     server = serve(lambda body: right(body) if next(count) < 6 else (0, ""))
     done = suggest(server, texts(tmp_path), "--classes", "soap,beans", "--retries", "0", "--parallel", "1")

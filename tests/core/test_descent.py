@@ -61,7 +61,9 @@ def test_few_steps_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.linalg.norm(problem.gradient(end.mean, end.net_probs)) < 1e-3 * np.linalg.norm(gradient)
 
 
-def test_the_first_step_is_as_long_as_the_curvature_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_step_length_comes_from_the_curvature_along_the_gradient(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     problem = objective(scale=0.1)
     start, gradient = from_zero(problem)
     monkeypatch.setattr(newton, "MAX_STEPS", 1)

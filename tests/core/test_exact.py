@@ -143,7 +143,9 @@ def test_forget_and_update_change_a_label(case: Case) -> None:
     close(el.forget(twice, x[:1], [other]).mean, el.forget(post, x[:1], y[:1]).mean, atol=1e-5)
 
 
-def test_a_label_that_shares_nothing_with_others_begins_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_for_a_label_orthogonal_to_others_starts_at_the_optimum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     began: list[float] = []
 
     def noted(*given: Any) -> newton.Step:
@@ -458,7 +460,7 @@ def test_from_a_mean_far_off() -> None:
     close(el.predict_proba(post, x, "mean"), el.predict_proba(retrained, x, "mean"), atol=0.02)
 
 
-def test_labels_that_contradict_each_other_end_at_zero() -> None:
+def test_contradicting_labels_of_one_instance_give_zero_weights() -> None:
     x = np.ones((1, 3))
     post = el.laplace(el.fit_map(x, [0], 2), x, labels=[0])
     close(el.update(post, x, [1], "exact").mean, 0.0, atol=1e-4)  # a warning would fail the test

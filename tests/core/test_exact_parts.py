@@ -99,7 +99,9 @@ def test_preconditioner_equals_dense_inverses(seed: int, n: int, k: int) -> None
 
 
 @pytest.mark.usefixtures("nothing_left_out")
-def test_a_labels_own_answer_is_that_of_one_gaussian_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_optimum_of_one_label_equals_that_under_one_gaussian_per_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(exact, "OWN", -1.0)
     monkeypatch.setattr(exact, "solve_dual", partial(solve_dual, tolerance=1e-12))
     rng = np.random.default_rng(0)
@@ -187,7 +189,7 @@ def test_newton_step_is_the_dense_one(seed: int, k: int) -> None:
 
 
 @hypothesis.given(seed=SEEDS, k=st.sampled_from([1, 3]), far=st.sampled_from([1.0, 30.0, 1000.0]))
-def test_a_step_too_long_ends_where_the_slope_is_level(seed: int, k: int, far: float) -> None:
+def test_too_long_step_ends_where_the_slope_is_zero(seed: int, k: int, far: float) -> None:
     objective, start, gradient = _problem(seed, k)
     direction = -far * gradient
     change = objective.features @ direction

@@ -73,7 +73,7 @@ def test_jointly_is_one_dense_update(likelihood: str) -> None:
 
 
 @pytest.mark.parametrize("batches", [(), (3,)])
-def test_whatever_is_seen_through_the_instances_is_conditioned_and_taken_back(
+def test_conditioning_any_projection_equals_the_dense_formula_and_can_be_reverted(
     batches: tuple[int, ...],
 ) -> None:
     problem, i = Problem("gaussian", batches), 2

@@ -46,7 +46,7 @@ def test_leave_one_out_is_close_to_training_without_each_label(
     assert np.abs(found - true).mean() < 0.15 * np.abs(seen - true).mean()
 
 
-def test_both_sizes_of_the_matrix_give_the_same() -> None:
+def test_solving_in_n_or_d_dimensions_gives_the_same_logits() -> None:
     x, y, weights = _problem(12, 11, 3)  # 12 points, 12 columns with the bias: n x n
     posterior = _posterior(x, y, 3, weights, 0.6, "gaussian")
     wide = np.asarray(leave_one_out(posterior))

@@ -45,7 +45,7 @@ def test_names_that_differ_by_their_numbers_are_not_taken_for_misspelt() -> None
     assert "'late' in place of 'lat'" in meant(["lat"], ["late", "early"])
 
 
-def test_of_many_new_names_some_are_looked_at() -> None:
+def test_hint_on_similar_class_names_is_limited() -> None:
     words = [f"{one}{other}{third}" for one in "abcdefgh" for other in "klmnopqr" for third in "stuvw"]
     told = meant([word + "ing" for word in words], [word + "ings" for word in words])
     assert told.count("in place of") == 5

@@ -85,7 +85,7 @@ def test_wrong_content_leaves_nothing_behind(server: Server, tmp_path: Path) -> 
     assert [file for file in tmp_path.iterdir() if file.is_file()] == []
 
 
-def test_out_of_reach_says_what_to_put_where(server: Server, tmp_path: Path) -> None:
+def test_failed_download_says_which_file_to_put_where(server: Server, tmp_path: Path) -> None:
     gone = server.url.replace("data.bin", "gone.bin")
     for url in (gone, "http://127.0.0.1:9/data.bin", "http://no-such-host.invalid/data.bin"):
         with pytest.raises(

@@ -43,7 +43,7 @@ def test_a_table_for_a_command(table: Path) -> None:
     assert [note[:16] for note in items.notes] == ["column 'body' is", "1 label(s) had w"]
 
 
-def test_the_library_has_the_classes_of_what_is_left_and_no_columns_beside(table: Path) -> None:
+def test_read_items_keeps_only_classes_of_remaining_rows_and_no_other_columns(table: Path) -> None:
     with pytest.warns(EverylabelWarning):
         items = el.read_items(table, text_column="body", label_column="mark")
     assert (items.labels.tolist(), items.classes) == ([1, 0], ("a", "b"))

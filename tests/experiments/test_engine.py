@@ -235,7 +235,7 @@ def test_two_feature_files_of_a_dataset_are_named(tmp_path: Path) -> None:
         load("dtd", str(tmp_path))
 
 
-def test_sizes_beyond_a_small_pool_are_left_out(tmp_path: Path) -> None:
+def test_numbers_of_labels_beyond_a_small_pool_are_omitted(tmp_path: Path) -> None:
     data = _own_features(tmp_path, 150)  # 135 are left beside the validation data
     rows = updating.NewSizes().run(Cell("new-sizes", "dtd", 0, "fast"), data)
     assert {row.x for row in rows} == {10, 20, 30}

@@ -71,7 +71,7 @@ def test_person_can_annotate_a_task_twice(studio: LabelStudio, backend: Running)
     assert backend.labels() == {str(task): "fruit"}
 
 
-def test_skipped_and_empty_annotations_teach_nothing(studio: LabelStudio, backend: Running) -> None:
+def test_skipped_and_empty_annotations_are_not_learned(studio: LabelStudio, backend: Running) -> None:
     one, two = first(studio, 2)
     skipped = studio.skip(one)
     studio.annotate(two, None)

@@ -112,7 +112,9 @@ def test_backend_continues_on_sqlite_and_postgresql(studio: LabelStudio, tmp_pat
             assert len(made.labels()) == 10
 
 
-def test_older_listing_undoes_nothing_newer(studio: LabelStudio, tmp_path: Path) -> None:
+def test_outdated_reading_of_the_api_does_not_undo_newer_annotations(
+    studio: LabelStudio, tmp_path: Path
+) -> None:
     with running(studio, tmp_path) as made:
         one, two, three = list(studio.tasks)[:3]
         first, second = studio.annotate(one, "fruit"), studio.annotate(two, "fruit")

@@ -156,7 +156,7 @@ def test_confirmed_names_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_after_a_restart_names_teach_as_before(tmp_path: Path, cached: bool) -> None:
+def test_class_names_are_learned_again_after_a_restart(tmp_path: Path, cached: bool) -> None:
     with named(tmp_path / "log", ["engine", "violin", "harvest", "river"]) as made:
         give(made, 7)
         retrain(made.desk)  # leaves the names aside, or not
@@ -221,7 +221,7 @@ def test_phrases_of_a_class_are_its_name_as_words_and_its_description() -> None:
     assert phrases_of("card_lost", "stolen, too") == ("card lost", "stolen, too")
 
 
-def test_names_of_another_encoder_take_the_place_of_the_old_ones(tmp_path: Path) -> None:
+def test_class_names_by_another_encoder_replace_the_old_ones(tmp_path: Path) -> None:
     with named(tmp_path / "log") as made:
         give(made, 3)
     store, cache = Store(tmp_path / "log", "test"), tmp_path / "log.npz"
@@ -306,7 +306,7 @@ def test_names_that_take_long_are_learned_in_the_background(
         np.testing.assert_allclose(probabilities(made), before, atol=1e-3)
 
 
-def test_names_teach_a_multi_label_project_until_labels_contradict_them(tmp_path: Path) -> None:
+def test_multi_label_project_uses_class_names_until_labels_contradict_them(tmp_path: Path) -> None:
     def ranked(made: Service) -> list[float]:
         """Return the area under the ROC curve of each class."""
         probs = probabilities(made)

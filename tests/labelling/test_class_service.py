@@ -34,7 +34,9 @@ def trained(made: Service) -> np.ndarray:
 
 
 @pytest.mark.parametrize("into", [None, 4])
-def test_the_model_is_as_if_the_class_had_never_been(tmp_path: Path, into: int | None) -> None:
+def test_after_removing_a_class_the_model_equals_training_without_it(
+    tmp_path: Path, into: int | None
+) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 30)
         given = dict(made.state.labels)

@@ -139,7 +139,7 @@ def test_a_difference_is_learned_as_training_from_scratch_would(exact: bool, dif
 
 
 @pytest.mark.parametrize("difference", ["a label", "another label", "a class ruled out", "leased"])
-def test_a_change_that_is_taken_back_leaves_nothing_behind(exact: bool, difference: str) -> None:
+def test_reverted_difference_leaves_no_trace_in_the_model(exact: bool, difference: str) -> None:
     made, start = learner(known({})), known({})
     before = probabilities(mean(made))
     made.move_to(known(DIFFERENCES[difference]))
@@ -149,7 +149,7 @@ def test_a_change_that_is_taken_back_leaves_nothing_behind(exact: bool, differen
 
 
 @pytest.mark.parametrize("back", [FREE, LEASED, EXCLUDED, labelled(5)])
-def test_an_item_can_go_from_anywhere_to_anywhere(exact: bool, back: Place) -> None:
+def test_item_moves_between_all_states(exact: bool, back: Place) -> None:
     there, twin = learner(known({})), learner(known({}))
     for place in (labelled(4), LEASED, EXCLUDED, labelled(7), FREE, LEASED, doubtful(4), back):
         there.move_to(known({40: place}))
@@ -257,7 +257,7 @@ def test_items_that_join_are_there_as_if_they_always_had_been(exact: bool) -> No
     ],
     ids=["a class less", "another order", "another class", "other names"],
 )
-def test_only_training_can_follow_other_classes_or_names(now: TrainingSet) -> None:
+def test_changed_classes_or_names_need_training(now: TrainingSet) -> None:
     made = learner(known({}))
     before, places = mean(made), dict(made.places)
     assert not made.move_to(now)

@@ -55,7 +55,7 @@ def _with_test(path: Path, n: int, **settings: object) -> None:
     store.close()
 
 
-def test_held_out_items_come_first_blind_and_teach_nothing(tmp_path: Path) -> None:
+def test_test_items_come_first_without_a_guess_and_are_not_learned(tmp_path: Path) -> None:
     _with_test(tmp_path / "log", 12)
     with service(tmp_path / "log") as made:
         before = np.asarray(made.desk.learner.pool.posterior.mean).tobytes()

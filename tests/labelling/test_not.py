@@ -225,7 +225,7 @@ def test_if_people_together_rule_out_all_nothing_is_learned(tmp_path: Path) -> N
         assert LabelSet.of(made.state, {}).ruled_out == {}
 
 
-def test_held_out_items_and_changed_content_teach_nothing(tmp_path: Path) -> None:
+def test_test_items_and_changed_content_are_not_learned(tmp_path: Path) -> None:
     def emit(made: Service, body: events.Body) -> None:
         def command() -> object:
             made.desk.emit("", body)

@@ -41,7 +41,9 @@ def test_a_restart_changes_nothing(
         agree(probabilities(made), from_scratch(made))  # on a scale that is fitted on all items
 
 
-def test_folded_pool_learns_the_same_as_a_copied_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lazily_scaled_pool_learns_the_same_as_a_copied_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
     found = []
     for bound in (0, training.COPIED_UP_TO):

@@ -86,7 +86,7 @@ def test_skipped_items_come_back_at_the_end(tmp_path: Path) -> None:
         assert made.label("me", item, 0).result()["next"] is None
 
 
-def test_cannot_tell_is_an_answer_that_teaches_nothing(tmp_path: Path) -> None:
+def test_cannot_tell_is_an_answer_that_is_not_learned(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         item = first(made)
         reply = made.cannot_tell("me", item).result()

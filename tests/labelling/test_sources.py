@@ -192,7 +192,7 @@ def test_logits_without_the_own_target_are_those_of_a_head_without_the_row(k: in
         assert np.linalg.norm(found - expected) < error * np.linalg.norm(expected)
 
 
-def test_good_suggestions_teach_and_useless_ones_change_nothing() -> None:
+def test_good_suggestions_improve_the_model_and_useless_ones_change_nothing() -> None:
     x, y = blobs(600, 5, spread=1.5)
     test, truth = blobs(1000, 5, seed=9, spread=1.5)
     labels, items, rng = first(y, 25), np.arange(600), np.random.default_rng(4)
@@ -248,7 +248,7 @@ def test_scores_that_separate_right_from_wrong_count() -> None:
             assert more[said[60:] == y[60:]].min() > more[said[60:] != y[60:]].max() + least
 
 
-def test_posterior_of_a_taught_head_has_the_curvature_of_suggestions() -> None:
+def test_posterior_of_a_head_trained_on_suggestions_has_their_curvature() -> None:
     x, y = blobs(200, 3)
     labels = first(y, 20)
     trained_head = train_jointly(x, labels, [Suggestions("a", np.arange(200), noisy(y, 3, 0.9))], 3)
@@ -406,7 +406,7 @@ def test_wrong_labels_are_proposed_first_and_their_number_is_in_the_interval() -
     assert told.low >= sum(given[i] != c for i, c in people.items())
 
 
-def test_checks_teach_how_often_given_labels_are_wrong() -> None:
+def test_random_checks_estimate_how_often_given_labels_are_wrong() -> None:
     x, y = blobs(300, 3, spread=2.0)
     given = noisy(y, 3, 0.6)
     people = first(y, 60)

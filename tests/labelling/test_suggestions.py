@@ -121,7 +121,7 @@ def test_nothing_is_learned_of_test_items_and_of_cannot_tell_items() -> None:
     assert (found.items.tolist(), found.classes.tolist()) == ([2, 3], [2, 0])
 
 
-def test_suggestions_alone_teach_and_labels_correct_them(tmp_path: Path) -> None:
+def test_model_learns_from_suggestions_alone_and_labels_correct_them(tmp_path: Path) -> None:
     with service(tmp_path / "log.sqlite", check_every=0) as made:
         assert made.next("me").result()["next"]["probabilities"] is None
         assert give(made) == {"new": N, "suggestions": N, "repeated": 0, "added_classes": []}

@@ -273,7 +273,7 @@ def test_new_texts_are_embedded_by_the_fitted_encoder(texts: list[str], tmp_path
         assert {"header", "idf", "terms"} <= set(file.files)
 
 
-def test_a_fit_that_does_not_belong_is_refused(tmp_path: Path) -> None:
+def test_fit_of_another_model_or_kind_is_refused(tmp_path: Path) -> None:
     el.embed(TEXTS, "tfidf", fit_out=tmp_path / "fit.npz")
     with pytest.raises(el.EverylabelError, match=r"none.npz' does not exist; expected embedder.npz"):
         el.embed(TEXTS, fit=tmp_path / "none.npz")

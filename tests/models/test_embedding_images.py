@@ -206,7 +206,7 @@ def test_leading_broken_chunks_wait_for_the_width(
     assert np.flatnonzero(np.isnan(features).all(axis=1)).tolist() == [0, 1, 2, 6]
 
 
-def test_not_one_readable_image_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_without_a_readable_image_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Blind:
         key, chunk = "blind", 2
 

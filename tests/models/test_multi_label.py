@@ -79,7 +79,7 @@ def test_columns_have_names_and_new_ones_come() -> None:
     assert np.allclose(clf.predict_proba(x), twin.predict_proba(clf._scaling(x)), atol=1e-3)
 
 
-def test_names_and_the_pool_teach_before_the_first_label() -> None:
+def test_class_names_and_the_pool_are_learned_before_the_first_label() -> None:
     x, y = problem(300)
     names = {c: x[y[:, c] == 1].mean(axis=0) for c in range(3)}
     clf = el.LaplaceClassifier().fit(x[:0], y[:0], unlabelled=x, names=names)

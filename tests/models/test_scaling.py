@@ -98,7 +98,7 @@ def test_the_first_ten_labels_determine_the_scale_where_one_alone_could_not(upda
     )
 
 
-def test_a_few_that_are_alike_are_twins_still() -> None:
+def test_few_nearly_equal_instances_do_not_determine_a_scaling() -> None:
     few = np.array([[1.0, 2.0], [1.01, 2.0]])
     many = np.tile(few, (5, 1))
     assert scaling_if_spread(few, np.ones(2), several=True) is None
@@ -199,7 +199,7 @@ def _by_covariance(pool: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("n", "d"), [(90, 40), (40, 40), (40, 90), (2, 90)])
-def test_few_instances_determine_what_their_covariance_determines(n: int, d: int) -> None:
+def test_scaling_from_inner_products_equals_scaling_from_the_covariance(n: int, d: int) -> None:
     rng = np.random.default_rng(5)
     pool = rng.normal(size=(n, d)) * np.linspace(0.01, 3.0, d) + 0.2
     scaling = fit_pool_scaling(pool)

@@ -63,7 +63,7 @@ def test_tensors_get_the_same_picks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_twins_and_constant_features_do_no_harm(name: str) -> None:
+def test_equal_instances_and_constant_features_can_be_picked(name: str) -> None:
     features = np.repeat(np.eye(3)[[0, 1, 2, 0]], 5, axis=0)
     post = el.laplace(el.fit_map(features[[0, 5]], [0, 1], 3), features[[0, 5]])
     pool = el.Pool(features, post, labelled_idx=[0, 5], labels=[0, 1])
@@ -86,7 +86,7 @@ def test_cold_start_takes_typical_instances_of_different_clusters(name: str) -> 
     assert len(set((picked // 20).tolist())) >= 3 or name == "random"
 
 
-def test_one_class_only_is_no_reason_to_look_there_again() -> None:
+def test_with_labels_of_one_class_strategies_pick_other_clusters() -> None:
     centres = 8.0 * np.eye(3)
     features = np.concatenate([c + 0.3 * rng(1).normal(size=(20, 3)) for c in centres])
     post = el.laplace(el.fit_map(features[:3], [0, 0, 0], 3), features[:3])

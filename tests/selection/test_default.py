@@ -47,7 +47,7 @@ def test_default_reaches_most_classes_without_initial_labels(k: int) -> None:
 
 
 @pytest.mark.parametrize("k", [2, 150])
-def test_taught_it_asks_for_uncovered_items(k: int) -> None:
+def test_with_labels_the_default_picks_from_uncovered_clusters(k: int) -> None:
     x, y = clusters(k)
     known = np.arange(0, len(x), 16)  # every other class has a label
     post = el.laplace(el.fit_map(x[known], y[known], k), x[known], labels=y[known])
@@ -58,7 +58,7 @@ def test_taught_it_asks_for_uncovered_items(k: int) -> None:
         assert np.mean(y[picked] % 2) == 1.0
 
 
-def test_people_who_label_at_once_are_sent_to_different_ground() -> None:
+def test_people_who_label_at_once_get_dissimilar_items() -> None:
     y = clusters(6, each=20)[1]
     pool = el.Pool(*_taught(6, each=20))
     for _ in range(4):

@@ -36,7 +36,7 @@ def agrees(pool: el.Pool, atol: float = 1e-9) -> None:
 
 @pytest.mark.parametrize("method", [None, "exact", "first_order"])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_cached_logits_follow_all_that_happens(likelihood: str, method: str | None) -> None:
+def test_cached_logits_equal_recomputed_ones_after_any_change(likelihood: str, method: str | None) -> None:
     pool, _, truth = problem(likelihood, method=method)
     pool.variances()
     pool.put(30, Where.LABELLED, truth[30])

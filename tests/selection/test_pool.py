@@ -423,7 +423,7 @@ def test_one_change_keeps_the_variances_and_several_are_right() -> None:
 @pytest.mark.parametrize("likelihood", ["gaussian", "categorical"])
 @pytest.mark.parametrize("there", list(Where))
 @pytest.mark.parametrize("here", list(Where))
-def test_an_instance_can_be_put_from_anywhere_to_anywhere(here: Where, there: Where, likelihood: str) -> None:
+def test_instance_moves_between_all_states(here: Where, there: Where, likelihood: str) -> None:
     moved, twin = (problem(likelihood=likelihood).pool for _ in range(2))
     i, j = (int(x) for x in moved.free_idx[:2])
     moved.put(i, here, 2 if here is Where.LABELLED else None, 0.5 if here is Where.LABELLED else 1.0)

@@ -58,7 +58,7 @@ def test_ruled_out_class_becomes_less_likely_until_taken_back(how: dict[str, Any
     consistent(pool)
 
 
-def test_several_are_near_what_training_gives() -> None:
+def test_several_ruled_out_classes_come_close_to_training() -> None:
     made = problem(method="exact", n_labelled=20)
     pool = made.pool
     ruled_out = {int(i): {int(pool.probs([i])[0].argmax())} for i in pool.free_idx[:3]}
@@ -97,7 +97,7 @@ def test_a_label_takes_its_place() -> None:
     consistent(pool)
 
 
-def test_learned_by_steps_a_label_comes_on_top_until_the_next_training() -> None:
+def test_with_step_updates_a_label_adds_to_ruled_out_classes_until_retraining() -> None:
     made = problem(step_size=1.5)
     pool, i = made.pool, int(made.pool.free_idx[0])
     pool.rule_out(i, [1])

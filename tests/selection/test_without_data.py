@@ -56,7 +56,7 @@ def test_an_answer_counts_once_and_is_taken_back_with_its_time_out(weight: float
     same(one, twin)
 
 
-def test_a_label_turns_also_when_classes_have_come_and_weights_differ() -> None:
+def test_relabelling_after_new_classes_equals_removing_and_adding() -> None:
     one, twin, (a, *_) = pools()
     for pool in (one, twin):
         pool.add(a, 1)
@@ -109,7 +109,7 @@ def test_an_earlier_label_is_taken_back_without_learning_later_ones_again(
 
 
 @pytest.mark.parametrize("at_once", [1, 5])
-def test_the_cache_follows_all_kinds_of_changes(at_once: int) -> None:
+def test_cached_logits_equal_recomputed_ones_after_random_changes(at_once: int) -> None:
     pool, rng = problem(n=90, n_labelled=12, keep_data=False, step_size=STEP).pool, np.random.default_rng(3)
     pool.variances()
     for _ in range(40):

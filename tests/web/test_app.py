@@ -329,7 +329,7 @@ def test_people_who_label_at_once_never_get_the_same_item(tmp_path: Path) -> Non
 
 
 # a class that is not there is as described, and refused all the same
-def test_whatever_is_sent_is_answered_as_described(client: httpx.Client) -> None:
+def test_every_request_is_answered_as_openapi_describes(client: httpx.Client) -> None:
     description = schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
     operations: list[Any] = [result.ok() for result in description.get_all_operations()]  # type: ignore
     assert len(operations) > 15

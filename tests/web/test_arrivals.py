@@ -421,7 +421,7 @@ def test_rows_that_could_not_be_noted_are_found_again(
         assert made.look() == 34
 
 
-def test_nothing_is_embedded_while_the_log_takes_nothing(
+def test_nothing_is_embedded_while_the_log_refuses_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "inbox.jsonl"

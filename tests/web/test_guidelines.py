@@ -29,7 +29,7 @@ def test_page_has_what_a_labeller_needs() -> None:
         "<https://example.org/><svg onload=alert(1)>",
     ],
 )
-def test_nothing_runs_and_nothing_is_fetched(harm: str) -> None:
+def test_rendered_guidelines_run_and_fetch_nothing(harm: str) -> None:
     shown = rendered(harm)
     assert "<script" not in shown
     assert "<img" not in shown

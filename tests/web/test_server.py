@@ -51,7 +51,7 @@ def test_labels_are_kept_in_either_database(
         assert server.client.get("/api/progress")["labelled"] == 1
 
 
-def test_threads_are_given_back_when_the_server_stops(
+def test_thread_limit_is_restored_when_the_server_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = open_project("digits", folder=tmp_path / "p")

@@ -141,7 +141,7 @@ def test_problem_of_the_source_and_items_of_the_model_are_shown(page: Page) -> N
     assert "544 labelled by the model" in page.text("#speed")
 
 
-def test_the_curve_has_a_line_only_when_it_would_not_look_surer_than_it_is(page: Page) -> None:
+def test_accuracy_curve_has_a_line_only_with_enough_checks(page: Page) -> None:
     page.open("line")
     looks: list[tuple[int, list[float | None]]] = [
         (4, [None] * 3),
@@ -464,7 +464,7 @@ def test_an_echo_of_a_key_is_no_answer(page: Page, digits: Server) -> None:
     assert not page.all(".class.chosen")
 
 
-def test_the_figure_claims_no_more_than_is_known(page: Page) -> None:
+def test_sentence_on_the_accuracy_claims_no_more_than_is_known(page: Page) -> None:
     page.open("claims")
     script = """const [accuracy, every, done] = arguments;
         import("/static/accuracy.js").then((told) => done(told.howMeasured(accuracy, every)));"""

@@ -89,9 +89,7 @@ def test_an_answer_without_the_token_waits(driver: webdriver.Chrome, server: Ser
 
 
 @pytest.mark.parametrize("status", [404, 409, 422])
-def test_an_answer_that_is_refused_for_good_is_let_go(
-    driver: webdriver.Chrome, server: Server, status: int
-) -> None:
+def test_permanently_refused_answer_is_dropped(driver: webdriver.Chrome, server: Server, status: int) -> None:
     page = fresh(driver, server).open(f"refused{status}")
     _refusing(page, status)
     page.press("3")
@@ -113,7 +111,7 @@ def test_answers_of_another_project_stay(driver: webdriver.Chrome, server: Serve
     assert _unsaved(page) == {"a": entries["a"]}
 
 
-def test_leftovers_are_kept_until_they_are_delivered(driver: webdriver.Chrome, server: Server) -> None:
+def test_unsent_answers_are_kept_until_they_are_delivered(driver: webdriver.Chrome, server: Server) -> None:
     page = fresh(driver, server).open("kept")
     stored = {}
     for item in ("11", "12"):
