@@ -71,10 +71,13 @@ def test_names_that_are_no_list_are_reported(given: str, told: str) -> None:
         class_list(given)
 
 
-def test_cells_beyond_the_header_are_ignored(tmp_path: Path) -> None:
+def test_comma_outside_quotes_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "classes.csv"
-    path.write_text("name\na,b,c\nd\n")
-    assert class_list(str(path)) == (["a", "d"], {}, {})
+    path.write_text("name,description\na,first, of all\nb,second,,\n")
+    with pytest.raises(EverylabelError, match="rows with more cells than the header's 2: 'a'; put a name"):
+        class_list(str(path))
+    path.write_text("name,description\na,first,,\nb,second\n")
+    assert class_list(str(path)) == (["a", "b"], {"a": "first", "b": "second"}, {})
 
 
 def test_a_file_may_name_keys_that_the_page_leaves_free(tmp_path: Path) -> None:

@@ -152,6 +152,15 @@ def test_suggestions_of_a_model_are_read_by_label(tmp_path: Path, serve: Serve) 
     assert {one.source for one in found} == {"tiny"}
 
 
+def test_next_command_reads_the_source_in_the_same_way(tmp_path: Path, serve: Serve) -> None:
+    source = texts(tmp_path)
+    result = suggest(
+        serve(right), source, "--classes", "soap,beans", "--text-column", "body", "--id-column", "none"
+    )
+    told = f"next: everylabel label {source} --suggestions llm.jsonl --text-column body --id-column none"
+    assert told in " ".join(result.output.split())
+
+
 def test_estimate_comes_first_and_needs_a_yes(tmp_path: Path, serve: Serve) -> None:
     server = serve(right)
     prices = ("--input-price", "100", "--output-price", "200")

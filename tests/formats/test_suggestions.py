@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.items import Options
 from everylabel.formats.suggestions import read_suggestions
 from everylabel.projects.log import Proposed
 from everylabel.projects.options import LabelOptions
+from everylabel.projects.project import Remembered
 from tests.formats.items import TEXTS, project
 
 ROWS: list[dict[str, Any]] = [
@@ -69,7 +71,7 @@ def test_predictions_of_label_studio(tmp_path: Path) -> None:
     path.write_text(json.dumps(tasks))
     told: list[str] = []
     assert read(path, told) == [Proposed("a", "card", "bert", 0.5), Proposed("a", "transfer", "tasks")]
-    assert "1 matches no item: task 9; 1 skipped (no class)" in told[0]
+    assert "1 matches no item: task 9 (items are named as 'a'); 1 skipped (no class)" in told[0]
 
 
 def test_records_of_argilla() -> None:
@@ -110,7 +112,10 @@ def test_columns_of_the_source() -> None:
 def test_unmatched_and_repeated_suggestions_are_reported() -> None:
     told: list[str] = []
     read([*ROWS, {"id": "nobody", "label": "card"}, {**ROWS[0], "label": "transfer"}], told)
-    assert "4 suggestions of 3 items by llm, rules; 1 matches no item: nobody" in told[0]
+    assert (
+        "4 suggestions of 3 items by llm, rules; 1 matches no item: nobody (items are named as 'a')"
+        in told[0]
+    )
     assert "1 item has several suggestions of one source, the later counts: a" in told[0]
 
 
@@ -139,6 +144,27 @@ def test_a_probability_for_each_class_becomes_a_class_and_a_score() -> None:
             read([{"id": "a", "probabilities": odd}])
 
 
+def test_lines_may_have_different_columns_and_nested_objects(tmp_path: Path) -> None:
+    path = tmp_path / "bert.jsonl"
+    rows: list[dict[str, Any]] = [
+        {"id": "a", "probabilities": {"card": 0.7}},
+        {"id": "-c", "probabilities": {"card": 0.2, "transfer": 0.8}, "source": "gpt"},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    found = [(one.id, one.label, one.source, one.probabilities) for one in read(path)]
+    assert found == [
+        ("a", "card", "bert", {"card": 0.7}),
+        ("-c", "transfer", "gpt", {"card": 0.2, "transfer": 0.8}),
+    ]
+    record = {"fields": {"text": TEXTS[1]}, "suggestions": {"label": {"value": "card", "score": 0.5}}}
+    path.write_text(json.dumps(record) + "\n")
+    assert read(path) == [Proposed("b", "card", "bert", 0.5)]
+    own = replace(project(), about=Remembered("p", "p", Options(text_column="message.body")))
+    path.write_text(json.dumps({"message": {"body": TEXTS[1]}, "label": "card"}) + "\n")
+    options = LabelOptions(suggestions=path, store="no such folder/log.sqlite")
+    assert read_suggestions(own, options, lambda _: None) == [Proposed("b", "card", "bert")]
+
+
 def test_a_hugging_face_dataset_is_read_with_the_names_of_its_classes() -> None:
     datasets = pytest.importorskip("datasets")
     names = datasets.ClassLabel(names=["card", "transfer"])
@@ -159,13 +185,20 @@ def test_scores_outside_0_to_1_are_refused(score: Any) -> None:
         read([{"id": "a", "label": "card", "score": score}])
 
 
+def test_an_empty_list_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text("[]")
+    with pytest.raises(EverylabelError, match=r"s\.json.*is empty; expected objects"):
+        read(tmp_path / "s.json")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"given": "missing.csv"}, r"^--suggestions 'missing.csv' does not exist; expected"),
         ({"given": 7}, r"^--suggestions is a int; expected"),
         ({"given": [{"id": "a", "score": 1}]}, r"has columns id, score; expected one of classes"),
-        ({"given": [{"label": "card"}]}, r"expected one of labels .* and one of ids"),
+        ({"given": [{"label": "card"}]}, r"columns label; expected one of ids .*; rename .* --id-column"),
+        ({"given": "."}, r"^--suggestions '.' is a folder; expected .* el.label"),
         ({"suggestion_column": "guess"}, r"^--suggestion-column is 'guess'; expected one of the columns"),
         ({"suggestion_score_column": "sure"}, r"go with --suggestion-column"),
     ],

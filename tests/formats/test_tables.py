@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import everylabel as el
 from everylabel.core.errors import EverylabelError
 from everylabel.data.display import Texts
+from everylabel.data.items import Options
 from everylabel.formats.imports import read_labels
 from everylabel.formats.records import Given, all_records, answer_records, label_records, prediction_records
 from everylabel.formats.tables import ItemColumns, Records, guarded, item_columns, unguarded, write_table
+from everylabel.projects.project import Remembered
 from tests.formats.items import project
 
 IDS = ["=cmd()", "-5", 'b,"c"', "ü\n"]
@@ -239,6 +242,30 @@ def test_file_that_is_no_export_is_refused(tmp_path: Path, text: str) -> None:
         read_labels(tmp_path / "x.json", project())
     with pytest.raises(EverylabelError, match="does not exist"):
         read_labels(tmp_path / "nothing.csv", project())
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "jsonl", "parquet"])
+def test_columns_of_0_and_1_are_labels_of_several_classes(tmp_path: Path, ending: str) -> None:
+    rows = pd.DataFrame({"id": ["a", "b", "-c", "d"], "x": [1, 0, 1, None], "y": [0, 0, None, None]})
+    path = tmp_path / f"labels.{ending}"
+    match ending:
+        case "csv":
+            rows.to_csv(path, index=False)
+        case "parquet":
+            rows.to_parquet(path)
+        case _:
+            rows.to_json(path, orient="records", lines=ending == "jsonl")
+    several = replace(project(), about=Remembered("p", "p", Options(label_separator=";")))
+    found = read_labels(path, several, label_column="x,y")
+    assert [(one.id, json.loads(one.label)) for one in found.labels] == [
+        ("a", ["x"]),
+        ("b", []),
+        ("-c", {"x": 1}),
+    ]
+    assert found.skipped == {"no label": 1}
+    for given, missing in ((several, "z"), (project(), "x,z")):
+        with pytest.raises(EverylabelError, match=f"column '{missing}' is not in"):
+            read_labels(path, given, label_column="x,z")
 
 
 def test_text_column_of_any_name_and_several_labels_of_one_text(tmp_path: Path) -> None:

@@ -57,7 +57,10 @@ def label(
     ] = None,
     import_label_column: Annotated[
         str | None,
-        typer.Option(help="The label column of the imported table, or the name of Label Studio's <Choices>."),
+        typer.Option(
+            help="The label column of the imported table (with --multi-label also comma-separated columns of "
+            "0 and 1), or the name of Label Studio's <Choices>."
+        ),
     ] = None,
     import_id_column: Annotated[str | None, typer.Option(help="The id column of the imported table.")] = None,
     import_text_column: Annotated[

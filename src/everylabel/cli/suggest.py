@@ -1,5 +1,6 @@
 """`everylabel suggest`."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -134,9 +135,12 @@ def suggest(
         note("the server gives no log-probabilities, so the suggestions have no scores")
     used = _price(report.tokens, input_price, output_price)
     stopped = f"; stopped at {report.stopped}: the same command continues" if report.stopped else ""
+    label = ["everylabel", "label", source, "--suggestions", str(out)]
+    for option, value in {**reading, "project": folder}.items():
+        label += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]
     print(
         f"{counted(report.asked, 'new answer')} in {out}, {sum(report.tokens):,} tokens{used}{stopped}; "
-        f"next: everylabel label {source} --suggestions {out}"
+        f"next: {shlex.join(label)}"
     )
 
 

@@ -30,7 +30,7 @@ OPTIONS = ": check --label-column, --import-label-column or --classes"
 Names = tuple[str, ...]
 SEPARATOR = ";"
 SEPARATORS = ";|,"  # possible separators if none is given
-YES, NO = ("1", "true", "yes", "y", "x"), ("0", "false", "no", "n", "")
+YES, NO = ("1", "1.0", "true", "yes", "y", "x"), ("0", "0.0", "false", "no", "n", "")
 
 
 def clean_name(name: str, hint: str = OPTIONS) -> str:
@@ -200,6 +200,12 @@ def _rows(given: str, encoding: str | None) -> list[_Row]:
         raise EverylabelError(
             f"--classes {given!r} has {found}; expected columns `name` and, if you like, `description` and "
             "`key`"
+        )
+    long = [repr(row["name"]) for row in rows if any(cell.strip() for cell in row.get(None) or ())]
+    if long:
+        raise EverylabelError(
+            f"--classes {given!r} has rows with more cells than the header's {len(there)}: {listed(long)}; "
+            "put a name or description that holds ',' in double quotes"
         )
     cells = [[(row.get(column) or "").strip() for column in _Row._fields] for row in rows]
     return [_Row(name, description, key.lower()) for name, description, key in cells]

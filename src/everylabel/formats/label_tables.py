@@ -169,7 +169,10 @@ class NamedColumns(NamedTuple):
 def label_columns(
     path: Path, names: Sequence[str], given: NamedColumns, project: Project, advice: str = ADVICE
 ) -> Columns:
-    """Return the columns of a table of labels: as given, as in the project's source, or by common names."""
+    """Return the columns of a table of labels: as given, as in the project's source, or by common names.
+
+    advice : the end of the error about missing columns
+    """
     check_columns(path, list(names), [name for name in given if name is not None])
     own_text = project.options.text_column or project.options.image_column or ""
     own_id = () if project.id_column is None else (project.id_column,)
@@ -180,10 +183,10 @@ def label_columns(
     ids = given.id or _first([name for name in (*own_id, *IDS) if name not in taken], names)
     row = ROW if ROW in names and ROW not in taken else None
     if label is None or (ids is None and row is None and not texts):
+        labels = f"one of labels ({', '.join(LABELS)}) and " if given.label is None else ""
         raise EverylabelError(
-            f"labels file {str(path)!r} has columns {listed(list(names), 30)}; expected one of labels "
-            f"({', '.join(LABELS)}) and one of ids ({', '.join(IDS)}), {ROW} or texts ({', '.join(TEXTS)}); "
-            f"{advice}"
+            f"path {str(path)!r} has columns {listed(list(names), 30)}; expected {labels}one of ids "
+            f"({', '.join(IDS)}), {ROW} or texts ({', '.join(TEXTS)}); {advice}"
         )
     by = "source" if {"source", "probability"} <= {*names} else _first(["by"], names)
     return Columns(ids, label, given.person or _first(PEOPLE, names), texts, row, by)

@@ -17,7 +17,7 @@ from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.cells import is_missing, label_of
 from everylabel.data.classes import clean_name, meant
 from everylabel.data.readers.memory import frame_of
-from everylabel.data.readers.rows import column_names
+from everylabel.data.readers.rows import column_names, flat
 from everylabel.formats.argilla import flat_suggestions
 from everylabel.formats.imports import plain_rows, read_json
 from everylabel.formats.label_studio import predictions_of
@@ -32,7 +32,7 @@ SCORES = ("score", "confidence", "probability")
 PROBABILITIES = "probabilities"  # a column of {class: probability}, in place of a class and a score
 SOURCES = ("source", "agent", "model", "model_version")
 IN_MEMORY = "suggestions"  # the source of a table in memory that names none
-ADVICE = "name the columns so"
+ADVICE = "rename a column, or name the source's column by --id-column or --text-column"
 Note = Callable[[str], Any]
 
 
@@ -43,6 +43,7 @@ class ReadSuggestions:
     proposed: list[Proposed] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
     empty: int = 0
+    known: str = ""  # the id of an item, as an example
 
     def add(
         self,
@@ -72,7 +73,7 @@ class ReadSuggestions:
             parts[0] += f" by {listed(list(sources), 12)}"
         if self.unmatched:
             many = counted(len(self.unmatched), "matches", "match")
-            parts.append(f"{many} no item: {listed(self.unmatched)}")
+            parts.append(f"{many} no item: {listed(self.unmatched)} (items are named as {self.known!r})")
         if self.empty:
             parts.append(f"{self.empty:,} skipped (no class)")
         twice = [key for key, n in Counter((one.id, one.source) for one in self.proposed).items() if n > 1]
@@ -120,15 +121,19 @@ def _of_any(project: Project, options: LabelOptions) -> tuple[str, ReadSuggestio
         return IN_MEMORY, _of_rows(IN_MEMORY, IN_MEMORY, rows, frame.names, matcher)
     file = Path(given)
     if not file.is_file():
+        what = "is a folder" if file.is_dir() else "does not exist"
         raise EverylabelError(
-            f"--suggestions {str(file)!r} does not exist; expected a CSV, JSONL or Parquet file, or Label "
-            "Studio's JSON"
+            f"--suggestions {str(file)!r} {what}; expected a CSV, JSONL or Parquet file, or Label Studio's "
+            "JSON (in Python also a data frame or a dataset: el.label(source, suggestions=dataset))"
         )
-    if file.suffix.lower() == ".json":
+    if file.suffix.lower() in (".json", ".jsonl", ".ndjson"):
         entries = read_json(file, options.encoding)
         if any("predictions" in entry for entry in entries):
             return file.name, _of_tasks(file, entries, matcher)
-        entries = [flat_suggestions(entry) for entry in entries]
+        if not entries:
+            raise EverylabelError(f"--suggestions {str(file)!r} is empty; expected objects with suggestions")
+        # a text may be nested (message.body), and so are Argilla's suggestions and probabilities
+        entries = [{**flat(entry), **flat_suggestions(entry)} for entry in entries]
         names = list(dict.fromkeys(name for entry in entries for name in entry))
         return file.name, _of_rows(file.name, file.stem, entries, names, matcher)
     names = column_names(file, options.encoding)
@@ -159,7 +164,7 @@ def _of_rows(
     score = next((name for name in scores if name in names), None)
     source = next((name for name in sources if name in names and name != label), None)
     columns = label_columns(Path(file), names, NamedColumns(label=label), matcher.project, ADVICE)
-    found = ReadSuggestions()
+    found = ReadSuggestions(known=_example(matcher.project))
     for number, row in enumerate(rows, 1):
         where, value, sure = f"{file}, row {number}", row.get(label), row.get(score) if score else None
         vector = None
@@ -173,7 +178,7 @@ def _of_rows(
 
 def _of_tasks(file: Path, tasks: list[dict[str, Any]], matcher: Matcher) -> ReadSuggestions:
     """Return the predictions of Label Studio's tasks."""
-    found = ReadSuggestions()
+    found = ReadSuggestions(known=_example(matcher.project))
     for items, name, label, score, source in predictions_of(file, tasks, matcher):
         found.add(items, name, label, score, _source(source, file.stem), f"{file.name}, {name}")
     return found
@@ -200,6 +205,10 @@ def _of_columns(project: Project, options: LabelOptions) -> tuple[str, ReadSugge
         by = _source(None if sources is None else sources[i], column)
         found.add([item], name, labels[i], score, by, f"item {name}")
     return f"column {column}", found
+
+
+def _example(project: Project) -> str:
+    return project.known_as(0) if len(project.ids) else ""
 
 
 def _source(value: Any, usual: str) -> str:

@@ -115,7 +115,7 @@ def check_columns(path: Any, there: Sequence[str], wanted: Sequence[str]) -> Non
         raise EverylabelError(f"column {missing[0]!r} is not in {str(path)!r}; expected one of {names}{hint}")
 
 
-def _object(path: Path, number: int, line: str) -> Row:
+def json_object(path: Path, number: int, line: str) -> Row:
     """Return a line's object."""
     try:
         row = json.loads(line)
@@ -127,25 +127,25 @@ def _object(path: Path, number: int, line: str) -> Row:
         raise EverylabelError(
             f"line {number} of {str(path)!r} is not an object; expected {{...}} on each line"
         )
-    return _flat(row)
+    return row
 
 
-def _flat(row: Row, before: str = "", levels: int = LEVELS) -> Row:
+def flat(row: Row, before: str = "", levels: int = LEVELS) -> Row:
     """Return an object's values; values of nested objects get names with dots: message.body."""
-    flat: Row = {}
+    found: Row = {}
     for name, value in row.items():
         if levels and isinstance(value, dict):
-            for inner, some in _flat(value, f"{before}{name}.", levels - 1).items():
-                flat.setdefault(inner, some)
+            for inner, some in flat(value, f"{before}{name}.", levels - 1).items():
+                found.setdefault(inner, some)
         else:
-            flat[valid(f"{before}{name}")] = value
-    return flat
+            found[valid(f"{before}{name}")] = value
+    return found
 
 
 def _json(path: Path, encoding: str | None, *, lines: bool) -> tuple[list[str], Rows]:
     if lines:
         numbered = enumerate(read_lines(path, encoding), 1)
-        objects: Iterable[Row] = (_object(path, i, line) for i, line in numbered if line.strip())
+        objects: Iterable[Row] = (flat(json_object(path, i, line)) for i, line in numbered if line.strip())
         first = next(iter(objects), {})
         names, objects = list(first), chain([first], objects)
     else:
@@ -167,7 +167,7 @@ def _objects(path: Path, encoding: str | None) -> list[Row]:
         raise EverylabelError(
             f"path {str(path)!r} is not a list of objects; expected [{{...}}, ...], or .jsonl with one a line"
         )
-    return [_flat(row) for row in stored]
+    return [flat(row) for row in stored]
 
 
 def _parquet(path: Path) -> tuple[list[str], Rows]:
