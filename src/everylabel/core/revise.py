@@ -54,6 +54,13 @@ def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Po
     return condition_many(kind, posterior, at, 1)
 
 
+def condition_at(posterior: Posterior, features: Any, probs: Array, sign: int) -> Posterior:
+    """Return the posterior with the curvature of instances at `probs` (b, k) added, or taken away (-1)."""
+    design = check_features(features, posterior.mean, posterior.bias)
+    at = Instances(design, probs, check_weights(None, design.shape[0], design))
+    return condition_many(LIKELIHOODS[posterior.likelihood], posterior, at, sign)
+
+
 def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: Any = None) -> Posterior:
     """Return the posterior without these instances, the latest first.
 

@@ -31,14 +31,15 @@ Options = tuple[str | None, float | None]  # method and step size
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Condition:
-    """An instance was leased (sign 1), or returned without a label (sign -1)."""
+    """An instance was leased (sign 1), or returned without a label (sign -1), which is the exact inverse."""
 
     idx: int
     features: Array  # (1, d), without the bias
+    probs: Array  # (1, k) when it was leased: its curvature is taken there
     sign: int = 1
 
     def after(self, posterior: Posterior) -> Posterior:
-        return (revise.condition if self.sign > 0 else revise.forget)(posterior, self.features)
+        return revise.condition_at(posterior, self.features, _pad(self.probs, posterior), self.sign)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -127,14 +128,14 @@ class History:
 
     def condition(self, idx: int, features: Array) -> History:
         """Return the history after an instance was leased."""
-        return self._then(Condition(idx, features))
+        return self._then(Condition(idx, features, _probs(self.posterior, features)))
 
     def release(self, idx: int, features: Array) -> History:
         """Return the history after a leased instance was returned without a label."""
-        if self._is_gaussian:
-            return self._then(Condition(idx, features, -1))
-        gone = self._of(idx, Condition)[-1:]  # its curvature was that of an earlier mean
-        return self._replay(gone, self.base)
+        leased = self._of(idx, Condition)[-1]
+        if self.posterior.likelihood == "matrix_normal":  # the order of its steps matters
+            return self._replay([leased], self.base)
+        return self._then(replace(leased, sign=-1))
 
     def learn(self, idx: int, features: Array, label: Answer, weight: float, options: Options) -> History:
         """Return the history after an instance got its label; the one of the training undoes its removal."""
@@ -227,11 +228,16 @@ class History:
 
 def _residual(step: Label, posterior: Posterior) -> Array:
     """Return step_size w (p - e_y), (1, k), at the mean before the label."""
-    kind = LIKELIHOODS[posterior.likelihood]
-    design = check_features(step.features, posterior.mean, posterior.bias)
-    label = kind.targets(kind.check([step.label], 1, posterior.n_classes, design), posterior.n_classes)
+    kind, probs = LIKELIHOODS[posterior.likelihood], _probs(posterior, step.features)
+    label = kind.targets(kind.check([step.label], 1, posterior.n_classes, probs), posterior.n_classes)
     step_size = default_step("second_order", "gaussian") if step.step_size is None else step.step_size
-    return step_size * step.weight * (kind.link(design @ posterior.mean) - label)
+    return step_size * step.weight * (probs - label)
+
+
+def _probs(posterior: Posterior, features: Array) -> Array:
+    """Return the probabilities (1, k) of an instance at the mean."""
+    design = check_features(features, posterior.mean, posterior.bias)
+    return LIKELIHOODS[posterior.likelihood].link(design @ posterior.mean)
 
 
 def _shares(posterior: Posterior, features: Array, ruled_out: Classes) -> Array:
@@ -243,5 +249,5 @@ def _shares(posterior: Posterior, features: Array, ruled_out: Classes) -> Array:
 def _pad(shares: Array, posterior: Posterior) -> Array:
     """Return a copy, zero-padded to the current number of classes."""
     xp: Any = array_namespace(shares)
-    more = zeros((shares.shape[0], posterior.n_classes - shares.shape[1]), shares)
+    more = zeros((shares.shape[0], posterior.mean.shape[1] - shares.shape[1]), shares)
     return xp.concat([shares, more], axis=1)
