@@ -139,12 +139,12 @@ class History:
 
     def learn(self, idx: int, features: Array, label: Answer, weight: float, options: Options) -> History:
         """Return the history after an instance got its label; the one of the training undoes its removal."""
-        step = Label(idx, features, label, weight, *options)
-        if self._has_closed_form and options[0] in (None, "second_order"):
-            return self._then(replace(step, residual=_residual(step, self.posterior)))
         removed = [step for step in self._of(idx, Forgotten) if step.was(label, weight)]
         if removed and options[0] != "exact":
             return self._replay(removed, self.base)
+        step = Label(idx, features, label, weight, *options)
+        if self._has_closed_form and options[0] in (None, "second_order"):
+            step = replace(step, residual=_residual(step, self.posterior))
         return self._then(step)
 
     def forget(self, idx: int, features: Array, label: Answer, weight: float) -> History:
