@@ -156,6 +156,7 @@ CORE = [
     Mutant("core/posterior.py", "left[at] = left[at] - taken", "left[at] = 0.0", "core/test_exact.py::test_weights_are_taken_back_in_parts_and_from_twins"),
     Mutant("models/scaling.py", "NORM / spread", "1.0", "models/test_classifier.py::test_the_scale_of_features_does_not_matter"),
     Mutant("selection/pool/history.py", "[*learned, *self._of(idx, Condition)]", "learned", "selection/test_history.py"),
+    Mutant("selection/pool/history.py", "_pad(self.probs, posterior)", "_probs(posterior, self.features)", "selection/test_history.py"),
     Mutant("selection/pool/view.py", "cov * np.trace(to_numpy(posterior.class_cov)) / k", "cov", "selection/test_view.py"),
     Mutant("selection/pool/cached_logits.py", "/ v[at] ** 2", "/ v[at]", "selection/test_pool.py"),
     Mutant("selection/pool/cached_logits.py", "np.concatenate([self.known, new])", "np.concatenate([self.known, 2 * new])", "selection/test_growth.py"),
