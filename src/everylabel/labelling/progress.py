@@ -83,7 +83,7 @@ class NetworkState:
             return f"At {last.labels} labels fine-tuning did not help; it is tried again later."
         before, after = last.frozen_accuracy, last.tuned_accuracy
         better = f"Since label {last.labels} the model reads your items better"
-        return f"{better}: {_percent(before)} to {_percent(after)} expected."
+        return f"{better}: right on {_percent(after)} of held-out labels, before {_percent(before)}."
 
 
 def _percent(share: float) -> str:

@@ -338,6 +338,11 @@ def test_history_relabels(page: Page, digits: Server) -> None:
     page.answer("3")
     assert page.dialog("h") == "History"
     page.until(lambda: len(page.all(".result")) == 2)
+    assert "history" not in page.text(".result .meta")  # one's own name says nothing
+    page.find("#history-mine").click()
+    page.until(lambda: "history · " in page.text(".result .meta"))
+    page.find("#history-mine").click()
+    page.until(lambda: len(page.all(".result")) == 2)
     page.all(".result")[1].click()
     page.shows(item)
     assert page.find('[data-class="2"]').get_attribute("aria-description")

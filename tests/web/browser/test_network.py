@@ -30,6 +30,7 @@ def test_note_and_curve_show_since_when_the_network_reads_better(
         server.url = f"http://127.0.0.1:{port}"
         page = fresh(driver, server).open("reader")
         page.until(lambda: "Since label 100" in page.text("#network-note"))
+        assert "% of held-out labels, before" in page.text("#network-note")
         page.until(lambda: page.all("#curve .generation"))
         assert "Since label 100" in page.script(
             "return document.querySelector('#curve line.generation title').textContent"

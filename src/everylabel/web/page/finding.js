@@ -89,10 +89,10 @@ function setNote({ class_name: names, absent }) {
   return [there, absent.length ? `not ${few(absent.map(shownName))}` : ""].filter(Boolean).join("; ");
 }
 
-function eventRow(event) {
+function eventRow(event, mine) {
   const answer = make("span", { className: "answer", dir: "auto" }, eventNote(event));
-  const about = make("span", { className: "meta" }, `${event.person} · ${when(event.at)}${event.undone ? " · undone" : ""}`);
-  const row = result(event.item, event, make("span", { className: "result-note" }, answer, about));
+  const about = [mine ? "" : event.person, when(event.at), event.undone ? "undone" : ""].filter(Boolean).join(" · ");
+  const row = result(event.item, event, make("span", { className: "result-note" }, answer, make("span", { className: "meta" }, about)));
   row.classList.toggle("undone", event.undone);
   return row;
 }
@@ -132,7 +132,7 @@ export function openHistory() {
     try {
       const { events } = await get("/api/history", parameters);
       if (fresh) list.replaceChildren();
-      list.append(...events.map(eventRow));
+      list.append(...events.map((each) => eventRow(each, mine.checked)));
       last = events.at(-1)?.saved ?? last;
       more.hidden = events.length < PAGE;
       setText(status, list.children.length ? "Choose one to answer it again." : "Nothing has been answered yet.");
@@ -143,7 +143,7 @@ export function openHistory() {
   mine.addEventListener("change", () => load(true));
   more.addEventListener("click", () => load(false));
   arrowKeys(list);
-  const filter = make("label", { className: "check-row", htmlFor: "history-mine" }, mine, "Only mine");
+  const filter = make("label", { className: "check-row", htmlFor: "history-mine", hidden: (state.progress?.people.length ?? 0) < 2 }, mine, "Only mine");
   showDialog("history", "History", [filter, status, list, more]);
   load(true);
 }
