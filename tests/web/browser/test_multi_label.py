@@ -91,6 +91,8 @@ def test_keys_tick_classes_and_enter_saves_them(page: Page, several: Server) -> 
     assert _label(several, other) is None
     page.press("u")
     page.shows(item)
+    assert _ticked(page) == ["money"]  # as it was answered: an undo corrects one class of several
+    page.press("3")
     page.press("2")
     page.until(lambda: _ticked(page) == ["politics"])
     page.answer(ENTER)
@@ -256,6 +258,9 @@ def test_the_model_can_finish_items_of_several_classes(page: Page) -> None:
     page.find(".side [data-do=finish]").click()
     page.until(lambda: page.text("dialog.finishing [role=status]"))
     assert "one wrong class makes the item wrong" in page.text("dialog.finishing")
+    page.size(390, 844, mobile=True)
+    wide = "return document.querySelector('#finish-class').getBoundingClientRect().width"
+    assert page.script(wide) > 180  # the choice can be read
     page.close()
 
 

@@ -58,7 +58,7 @@ export function finished({ items, classes, ...whole }) {
 function classList() {
   const classes = state.classes.map(({ id, name }) => make("option", { value: String(id) }, shownName(name)));
   const box = make("select", { id: "finish-class" }, make("option", { value: "" }, "All classes of an item"), ...classes);
-  return [box, make("label", { className: "check-row", htmlFor: box.id, hidden: !state.multiLabel }, "What the model answers ", box)];
+  return [box, make("label", { className: "check-row", htmlFor: box.id, hidden: !state.multiLabel }, "Classes ", box)];
 }
 
 export function openFinishing() {

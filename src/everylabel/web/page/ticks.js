@@ -7,6 +7,7 @@ import { unfold } from "./yes_no.js";
 
 let ticked = new Set();
 let of = null; // the item that the ticks belong to
+const saved = new Map(); // ticks of answered items, for an undo
 
 /** Whether predicted classes are ticked from the start, which biases people: they tend to leave ticks. */
 export const startsTicked = () => memory.get("start-ticked") === "yes";
@@ -17,13 +18,14 @@ export function setStartsTicked(on) {
   begin();
 }
 
-/** Starts a new item with the person's own answer, the predicted classes if these are switched on, or no ticks. */
+/** Starts an item with the person's own answer, the ticks that an undo brings back, the predicted classes if these are
+ * switched on, or no ticks. */
 function begin() {
   const { task } = state;
   if (!state.multiLabel || (task && task.item.id === of)) return draw();
   of = task?.item.id ?? null;
   const predicted = startsTicked() && guessShown() ? (task.predicted ?? []) : [];
-  ticked = new Set(task?.answer ?? predicted);
+  ticked = new Set(task?.answer ?? saved.get(of) ?? predicted);
   draw();
 }
 
@@ -39,7 +41,9 @@ export function toggle(number) {
 }
 
 export function save() {
-  if (state.multiLabel && byId("save").getClientRects().length) labelSet([...ticked]);
+  if (!state.multiLabel || !byId("save").getClientRects().length) return;
+  saved.set(of, [...ticked]);
+  labelSet([...ticked]);
 }
 
 /** Draws ticks and predictions on the buttons, and the answer that Enter would save. */
