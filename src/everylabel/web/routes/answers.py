@@ -67,13 +67,13 @@ def _no_blank(value: str) -> str:
     return value
 
 
-Person = Annotated[
+Source = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_PERSON),
     AfterValidator(_no_control),
     AfterValidator(_composed),
-    AfterValidator(_no_importer),
 ]
+Person = Annotated[Source, AfterValidator(_no_importer)]
 Anybody = Annotated[  # "" means everybody
     str, StringConstraints(max_length=LONGEST_PERSON), AfterValidator(_no_control), AfterValidator(_composed)
 ]
@@ -180,12 +180,7 @@ class SuggestedItem(BaseModel):
 class SuggestionsBody(PersonBody):
     """Suggestions of one source that is not fully trusted; for each item the latest counts."""
 
-    source: Annotated[
-        str,
-        StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_PERSON),
-        AfterValidator(_no_control),
-        AfterValidator(_composed),
-    ]
+    source: Source
     suggestions: Annotated[list[SuggestedItem], Field(min_length=1, max_length=5000)]
     add_classes: bool = Field(False, description="add classes that the project does not have")
 
