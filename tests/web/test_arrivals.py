@@ -197,6 +197,9 @@ def test_labels_that_make_too_many_classes_are_reported(inbox: Path, monkeypatch
         inbox.write_text(first + line(20, kind="a") + line(21, kind="c"))
         assert made.look() == 20
         assert "new items cannot join now: classes would be 4; expected 3" in made.problem
+        monkeypatch.setattr("everylabel.labelling.joining.MOST_CLASSES", 4)
+        assert made.look() == 22
+        assert made.problem == ""
 
 
 def test_an_id_that_comes_twice_is_reported(tmp_path: Path) -> None:

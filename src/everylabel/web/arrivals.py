@@ -30,6 +30,7 @@ from everylabel.web.item_view import ItemView
 
 logger = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between looks at the source, at least
+CANNOT_JOIN = "new items cannot join now"
 SHARE = 10  # the pause is at least this many times as long as a look takes
 
 
@@ -125,6 +126,8 @@ class Arrivals:
             try:
                 if ids:
                     self._join(ids)
+                    if self.state.problem.startswith(CANNOT_JOIN):
+                        self._report("")
                 for _ in ids:
                     self._waiting.popleft()
                 if self._coming is not None and not self._waiting:
@@ -132,7 +135,7 @@ class Arrivals:
                     self._coming = None
             except EverylabelError as error:  # no model, a full disk, labels of too many classes
                 if getattr(error, "code", "") != CHANGED:  # else the next attempt uses the new network
-                    self._report(f"new items cannot join now: {error}")
+                    self._report(f"{CANNOT_JOIN}: {error}")
                 return False
             finally:
                 self._count()
