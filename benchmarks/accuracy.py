@@ -40,7 +40,7 @@ from everylabel.core.leave_one_out import leave_one_out
 from everylabel.labelling import progress
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.training import FeatureTable, TrainingSet, in_order, on_scale, train
-from everylabel.labelling.quality.accuracy import FEWEST, Interval, Verdicts, accuracy_left, wilson
+from everylabel.labelling.quality.accuracy import FEWEST, Interval, Verdicts, accuracy_on_unlabelled, wilson
 from everylabel.labelling.quality.assessment import FORETOLD
 from everylabel.labelling.state.types import Place
 from everylabel.log.events import Assessed
@@ -181,7 +181,7 @@ def ours(run: Run, look: dict[str, np.ndarray]) -> Interval:
     """Return the estimate that the page shows."""
     n = int(look["n"])
     given = look["sure"], look["right"], run.sure[:n], run.right[:n], run.drawn[:n].astype(float)
-    return accuracy_left(Verdicts(*given), look["left"])
+    return accuracy_on_unlabelled(Verdicts(*given), look["left"])
 
 
 def _logit(p: np.ndarray) -> np.ndarray:

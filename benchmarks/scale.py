@@ -142,7 +142,7 @@ def on_page(
 
     def answer() -> None:
         _put(learner, out.pop(), Place(Where.LABELLED, int(rng.integers(K))))
-        learner.expected()
+        learner.expected_accuracy()
         out.extend(learner.pick(strategy, 1, rng))
         _put(learner, out[0], Place(Where.LEASED))
 

@@ -7,7 +7,7 @@ from scipy.special import expit, logit
 from scipy.stats import binomtest
 
 from everylabel.labelling.quality import accuracy
-from everylabel.labelling.quality.accuracy import Verdicts, accuracy_left, wilson
+from everylabel.labelling.quality.accuracy import Verdicts, accuracy_on_unlabelled, wilson
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 1), (3, 7), (40, 50), (50, 50)])
@@ -48,7 +48,7 @@ def test_the_estimate_equals_a_slow_twins(monkeypatch: pytest.MonkeyPatch) -> No
 
     best = minimize(loss, np.array([0.0, 1.0, 0.0]), tol=1e-10).x
     true = expit(best[0] + best[1] * logit(left) + best[2])
-    found = accuracy_left(given._replace(drawn=drawn, sure_before=before), left)
+    found = accuracy_on_unlabelled(given._replace(drawn=drawn, sure_before=before), left)
     assert found.estimate == pytest.approx(true.mean(), abs=1e-5)
     at = np.column_stack([np.ones_like(left), logit(left), np.ones_like(left)])
     hessian = approx_fprime(best, lambda theta: approx_fprime(theta, loss, 1e-5), 1e-4)
@@ -60,7 +60,7 @@ def test_the_estimate_equals_a_slow_twins(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_model_that_is_very_sure_and_often_wrong_is_flagged() -> None:
     n = 3000
     right, sure = np.arange(n) % 10 < 7, np.full(n, 1.0 - 1e-7)
-    found = accuracy_left(Verdicts(sure, right, sure, right, np.ones(n)), sure)
+    found = accuracy_on_unlabelled(Verdicts(sure, right, sure, right, np.ones(n)), sure)
     assert found.low < 0.7 < found.high
     assert found.high - found.low < 0.1
 
@@ -69,7 +69,7 @@ def test_the_interval_holds_the_truth_of_a_model_that_is_too_sure() -> None:
     held = []
     for seed in range(100):
         verdicts, left, truth = _verdicts(np.random.default_rng(seed), 100, 1.0)
-        found = accuracy_left(verdicts, left)
+        found = accuracy_on_unlabelled(verdicts, left)
         held.append(found.low <= truth <= found.high)
         assert 0.0 < found.low < found.estimate < found.high < 1.0
     assert np.mean(held) >= 0.95
@@ -78,6 +78,6 @@ def test_the_interval_holds_the_truth_of_a_model_that_is_too_sure() -> None:
 def test_accuracy_estimate_of_right_verdicts_stays_below_100_percent() -> None:
     sure, right = np.full(40, 0.99), np.ones(40, bool)
     all_right = Verdicts(sure, right, sure, right, np.tile([1.0, 0.0], 20))
-    found = accuracy_left(all_right, np.full(500, 0.999))
+    found = accuracy_on_unlabelled(all_right, np.full(500, 0.999))
     assert 0.9 < found.estimate < 1.0
     assert found.low < found.estimate < found.high

@@ -210,7 +210,7 @@ def test_each_person_gets_a_different_item_and_keeps_it() -> None:
         assert all(
             made.learner.pool.where(lease.item) is Where.LEASED for lease in made.state.leases.values()
         )
-        assert list(made.state.curve.values())[-1] == round(made.learner.expected(), 6)
+        assert list(made.state.curve.values())[-1] == round(made.learner.expected_accuracy(), 6)
 
 
 def test_item_records_the_strategy_that_chose_it() -> None:

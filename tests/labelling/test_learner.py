@@ -353,11 +353,11 @@ def test_probabilities_are_current_while_the_logits_are_late() -> None:
 def test_the_expected_accuracy_is_the_mean_over_items_without_a_label() -> None:
     made = learner(known({}))
     left = np.setdiff1d(np.arange(N), list(LABELS))  # the sample is the whole pool
-    assert made.expected() == pytest.approx(made.pool.probs(left).max(axis=1).mean(), rel=1e-6)
+    assert made.expected_accuracy() == pytest.approx(made.pool.probs(left).max(axis=1).mean(), rel=1e-6)
     everything = learner(
         TrainingSet(tuple(range(10)), {i: labelled(int(Y[i])) for i in range(9)}, {}, 9), FEATURES[:9]
     )
-    assert 0.5 < everything.expected() <= 1.0
+    assert 0.5 < everything.expected_accuracy() <= 1.0
 
 
 def test_picks_are_free_and_no_copies_of_leased_items() -> None:

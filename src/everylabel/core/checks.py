@@ -15,7 +15,7 @@ _LARGEST = 1e100  # its square, and sums of such squares, are finite
 _HEAVIEST = 1e15  # beside a larger weight, a weight of 1 is lost in double precision
 FAR = 1000  # a row this many times as large as the median is most likely wrong
 LOOKED_AT = 10**8  # numbers checked for such rows; checking more would delay the start
-_INSTANCES = "(n, d): one row an instance, one column a feature"
+_INSTANCES = "(n, d): one row per instance, one column per feature"
 
 
 def check_choice(value: str, name: str, choices: Sequence[str]) -> str:
@@ -251,7 +251,7 @@ def _is_whole(array: Array, xp: Any) -> bool:
 
 
 def check_weights(
-    weights: Any, n: int, like: Array, name: str = "weights", what: str = "weight an instance"
+    weights: Any, n: int, like: Array, name: str = "weights", what: str = "weight per instance"
 ) -> Array:
     """Return n finite weights of at least 0; None stands for all ones."""
     if weights is None:

@@ -439,7 +439,7 @@ class Desk:
         began = time.perf_counter()
         # seeded by the state, so that a test or a simulation that is repeated gets the same items
         rng = np.random.default_rng([self.state.seed, self.state.seq])
-        expected = round(self.learner.expected(), 6) if self.state.labels else None
+        expected = round(self.learner.expected_accuracy(), 6) if self.state.labels else None
         waiting: list[str] = []
         for person in asking:
             count = self.state.handed + len(waiting) + 1  # the waiting people's leases come first

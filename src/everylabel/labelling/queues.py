@@ -264,7 +264,7 @@ def cosines(features: np.ndarray | LazyScaled, items: np.ndarray, item: int) -> 
     one = features[item].astype(np.float64)
     if isinstance(features, LazyScaled) and 2 * len(items) > len(features):
         sizes = np.sqrt(features.norms()[items]) * np.linalg.norm(one)
-        return np.asarray(features.times(one)[items] / np.maximum(sizes, 1e-12))
+        return np.asarray(features.product(one)[items] / np.maximum(sizes, 1e-12))
     found = np.empty(len(items))
     for at in range(0, len(items), BLOCK):
         rows = features[items[at : at + BLOCK]].astype(np.float64)

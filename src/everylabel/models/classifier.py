@@ -133,7 +133,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     names_: ClassNames | None = None
     _scaling_pending: bool = False  # the first labels were too few, or too similar, to determine the scaling
     _tested_at: int = 0  # number of labels when the names were last tested
-    _taught: list[Examples]
+    _taught: list[Examples]  # the examples of `fit`, then those of each `partial_fit`
     _first_classes: np.ndarray
     _declared: np.ndarray  # classes named by a later partial_fit, with or without labels
     _found: tuple[Posterior, np.ndarray] | None = None  # thresholds, with the posterior they belong to
@@ -246,8 +246,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         if classes is not None and not several:
             check_known(y, named if first else np.union1d(named, self.classes_))
         if first:
-            taught_names = None if names is None else ClassNames.of(names, X)
-            self._start(X, y, weights, named, None, taught_names)
+            class_names = None if names is None else ClassNames.of(names, X)
+            self._start(X, y, weights, named, None, class_names)
         else:
             self._learn(X, y, weights, named, names)
             if classes is not None or names is not None:
@@ -264,9 +264,9 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X, y = self._validated(X, y, None, False)
         base = len(self._taught[0][1])
-        taught, ends = joined(self._taught), np.cumsum([len(labels) for _, labels, _ in self._taught])
-        gone = positions(taught, X, y)
-        keep = np.setdiff1d(np.arange(len(taught[1])), gone)
+        examples, ends = joined(self._taught), np.cumsum([len(labels) for _, labels, _ in self._taught])
+        gone = positions(examples, X, y)
+        keep = np.setdiff1d(np.arange(len(examples[1])), gone)
         first, later = keep[keep < base], keep[keep >= base]
         direct = self._updates_exactly()
         if not len(keep if direct else first):
@@ -275,21 +275,23 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             )
         if direct:
             kept = [first, later] if len(first) and len(later) else [keep]
-            self._taught = [rows(taught, at) for at in kept]
-            self._train_without(rows(taught, gone))
+            self._taught = [rows(examples, at) for at in kept]
+            self._train_without(rows(examples, gone))
             return self
         again = clone(self)
         again.from_pool_ = self.from_pool_
         from_pool = self.from_pool_ or self.matrix_ is not None  # the scaling does not come from the labels
         scaling = self._scaling if from_pool else None
         start = self.classes_ if self._several else self._first_classes  # rows have one column per class
-        again._start(*rows(taught, first), start, scaling, self.names_)
+        again._start(*rows(examples, first), start, scaling, self.names_)
         known = self.classes_
         if not self._several:
-            named = np.union1d(self._declared, taught[1][later]) if len(self._declared) else taught[1][later]
+            named = (
+                np.union1d(self._declared, examples[1][later]) if len(self._declared) else examples[1][later]
+            )
             known = self.classes_[np.isin(self.classes_, named)]
         kept = [keep[(keep >= begin) & (keep < end)] for begin, end in pairwise(ends)]
-        parts = [rows(taught, at) for at in kept if len(at)]
+        parts = [rows(examples, at) for at in kept if len(at)]
         for some in again._split_at_scaling(parts):
             again._learn(*some, known)
         again._taught = [again._taught[0], *parts]  # as given: they may be taken back later, too
@@ -438,7 +440,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         """Return the class names with later ones added."""
         if self.names_ is not None:
             return self.names_.with_added(names)
-        X = np.concatenate([*(taught for taught, _, _ in self._taught), X])
+        X = np.concatenate([*(features for features, _, _ in self._taught), X])
         return ClassNames.of(names, X, self._scaling if self.from_pool_ else None)
 
     def _precision(self, n_classes: int) -> float:
@@ -450,7 +452,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         if not first and are_answers(y) != self._several:
             raise EverylabelError(
                 f"y has shape {np.shape(y)}; expected "
-                + ("a row of 1, 0 or NaN for each instance" if self._several else "one label an instance")
+                + ("a row of 1, 0 or NaN for each instance" if self._several else "one label per instance")
                 + ", as it was learned before"
             )
         if are_answers(y):
@@ -534,11 +536,11 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         """Return the scaling of labelled instances; None if they do not determine it."""
         return scaling_if_spread(X, weights, several=len(np.unique(y[weights > 0])) > 1)
 
-    def _later_scaling(self, taught: list[Examples]) -> Scaling | None:
+    def _later_scaling(self, learned: list[Examples]) -> Scaling | None:
         """Return the scaling by later instances if the first did not determine it; None while too few."""
-        if sum(np.sum(weights) for _, _, weights in taught) < ENOUGH:
+        if sum(np.sum(weights) for _, _, weights in learned) < ENOUGH:
             return None
-        return self._labelled_scaling(*joined(taught))
+        return self._labelled_scaling(*joined(learned))
 
     def _split_at_scaling(self, later: list[Examples]) -> list[Examples]:
         """Return later examples as one part, or as two: those that determined the scaling, and the rest."""
@@ -617,8 +619,8 @@ def with_names(classifier: LaplaceClassifier, names: ClassNames, hold: bool) -> 
     return classifier
 
 
-def _count(taught: list[Examples]) -> int:
-    return sum(len(labels) for _, labels, _ in taught)
+def _count(learned: list[Examples]) -> int:
+    return sum(len(labels) for _, labels, _ in learned)
 
 
 def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:

@@ -194,7 +194,7 @@ class LastLayer:
         if features.ndim != 2:
             raise EverylabelError(
                 f"layer {self.name!r} is given shape {tuple(features.shape)}; expected (n, d), "
-                "one row an instance"
+                "one row per instance"
             )
         return features, logits
 

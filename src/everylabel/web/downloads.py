@@ -133,7 +133,7 @@ def _pca(features: np.ndarray | LazyScaled, rng: np.random.Generator) -> np.ndar
     axes = np.pad(axes, [(0, 0), (0, 2 - axes.shape[1])])  # one item or feature has one direction
     shift = center @ axes
     if isinstance(features, LazyScaled):
-        return features.times(axes).T - shift
+        return features.product(axes).T - shift
     chunks = (np.asarray(features[at : at + CHUNK], np.float32) for at in range(0, len(features), CHUNK))
     return np.concatenate([chunk @ axes - shift for chunk in chunks])
 

@@ -225,7 +225,7 @@ def _check_members(member_logits: Any, log_weights: Any) -> tuple[Array, Array]:
     namespace(member_logits=logits, log_weights=log_weights)
     if tuple(log_weights.shape) != (m,):
         raise EverylabelError(
-            f"log_weights has shape {tuple(log_weights.shape)}; expected ({m},), one a member"
+            f"log_weights has shape {tuple(log_weights.shape)}; expected ({m},), one per member"
         )
     log_weights = float64(log_weights)
     if not bool(xp.any(log_weights > -np.inf)) or not bool(xp.all(log_weights < np.inf)):

@@ -125,7 +125,7 @@ def open_arrays(path: Path) -> Stored:
         shapes = {name: f" {array.shape}" for name, array in arrays.items()}
         there = ", ".join(f"{name}{shapes.get(name, '')}" for name in held)
         raise EverylabelError(
-            f"path {str(path)!r} holds {there}; expected numbers X (n, d), one row an instance"
+            f"path {str(path)!r} holds {there}; expected numbers X (n, d), one row per instance"
         )
     n = len(features)
     labels = next((arrays[name] for name in LABELS if name in arrays), None)

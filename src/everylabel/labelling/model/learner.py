@@ -47,9 +47,8 @@ RETRAINED_FROM = 4  # labels changed at once from which on retraining an exact m
 DEFERRED_FROM = 64  # labels changed at once above which a large pool waits for the next training
 EXACT_UP_TO = 10**8  # items * features * classes: up to this size each label is learned exactly
 
-WarmStart = tuple[
-    Sequence[int], np.ndarray
-]  # the class of each column, and the mean (d + 1, k), of an earlier model
+# the class of each column, and the mean (d + 1, k), of an earlier model
+WarmStart = tuple[Sequence[int], np.ndarray]
 
 
 class Learner:
@@ -243,7 +242,7 @@ class Learner:
         if found is not None:
             self.thresholds = dict(zip(self.columns, found.tolist(), strict=False))
 
-    def expected(self) -> float:
+    def expected_accuracy(self) -> float:
         """Return the expected accuracy on unlabelled items; in a multi-label project, expected micro F1.
 
         Accuracy is the mean largest probability, F1 = 2 sum p [predicted] / (sum [predicted] + sum p).

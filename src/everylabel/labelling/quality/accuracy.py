@@ -1,17 +1,17 @@
 """The model's accuracy on the unlabelled items: an estimate that is valid at any time of a run.
 
-Each labelled item has two verdicts, its predictions by two models that do not know its label:
-- the current model without this label, in closed form (`core.leave_one_out`). This verdict is pessimistic,
+A verdict is the prediction of a labelled item by a model that does not know its label. Each item has two:
+- by the current model without this label, in closed form (`core.leave_one_out`). This verdict is pessimistic,
   since a label of the very class in question is missing.
-- the model just before it learned the label. This verdict lacks that bias, but is about an earlier, worse
+- by the model just before it learned the label. This verdict lacks that bias, but is about an earlier, worse
   model.
-Each verdict counts half. g is its largest probability, and it is right if that class is the label. Chosen
-items are harder than the unlabelled ones, but at the same g the model is right about equally often. Random
-checks estimate the remaining difference:
+Each verdict counts half. g is its largest probability; the verdict is right if that class is the label. Items
+that a strategy chose are harder than the unlabelled ones, but at the same g the model is right about equally
+often. Random checks estimate the remaining difference:
     P(right) = sigmoid(a + b logit g + c [drawn at random])
     a ~ N(0, LEVEL^2),  b ~ N(1, SLOPE^2),  c ~ N(0, DRAWN^2)
-fitted to all verdicts at once, with the weight CHOSEN for chosen items. With theta = (a, b, c), covariance C
-(the inverse Hessian), x = (1, logit g, 1) of an unlabelled item and p = sigmoid(x' theta),
+fitted to all verdicts at once; those of chosen items have the weight CHOSEN. With theta = (a, b, c), its
+covariance C (the inverse Hessian), x = (1, logit g, 1) of an unlabelled item and p = sigmoid(x' theta),
     estimate = mean of p,    v = j' C j its variance,    j = mean of p (1 - p) x
 The interval is Wilson's (1927) for estimate (1 - estimate) / v items. Z is that of 99.8 %, because people
 watch the figure and stop when they like it. How this was chosen and tested: `benchmarks/accuracy.py`.
@@ -79,22 +79,22 @@ def wilson(share: float, n: float, z: float = Z) -> Interval:
     return Interval(share, min(share, low), max(share, high))  # rounding: a share of 1 lies in its interval
 
 
-def accuracy_left(verdicts: Verdicts, left: np.ndarray) -> Interval:
-    """Return the accuracy on unlabelled items with the largest probabilities `left` (m,)."""
+def accuracy_on_unlabelled(verdicts: Verdicts, unlabelled: np.ndarray) -> Interval:
+    """Return the accuracy on unlabelled items, from the largest probability of each (m,)."""
     theta, cov, n_weighted = _calibration(verdicts)
-    there = _rows(left, np.ones(len(left)))
-    probs = expit(there @ theta)
+    rows = _rows(unlabelled, np.ones(len(unlabelled)))
+    probs = expit(rows @ theta)
     estimate = float(probs.mean())
-    slope = (probs * (1.0 - probs)) @ there / len(left)
+    slope = (probs * (1.0 - probs)) @ rows / len(unlabelled)
     variance = float(slope @ cov @ slope)
     spread = estimate * (1.0 - estimate)
     n = spread / max(variance, 1e-12) if spread > 1e-12 else n_weighted  # estimate is 0 or 1
     return wilson(estimate, float(n))
 
 
-def calibrated(verdicts: Verdicts, left: np.ndarray) -> np.ndarray:
-    """Return the probability that the model is right, for items with the largest probabilities `left`."""
-    return np.asarray(expit(_rows(left, np.ones(len(left))) @ _calibration(verdicts)[0]))
+def calibrated(verdicts: Verdicts, unlabelled: np.ndarray) -> np.ndarray:
+    """Return the probability that the model is right about each item, from its largest probability (m,)."""
+    return np.asarray(expit(_rows(unlabelled, np.ones(len(unlabelled))) @ _calibration(verdicts)[0]))
 
 
 def _calibration(verdicts: Verdicts) -> tuple[np.ndarray, np.ndarray, float]:
@@ -174,13 +174,13 @@ def set_figures(
     truth : (n, k) of 1, 0 and nan; guess : (n, k) whether each class is predicted
     """
     known = ~np.isnan(truth)
-    there, said = (truth == 1.0) & known, guess & known
-    rows = [_of_class(c, there[:, j], said[:, j], known[:, j], weights) for j, c in enumerate(classes)]
+    present, predicted = (truth == 1.0) & known, guess & known
+    rows = [_of_class(c, present[:, j], predicted[:, j], known[:, j], weights) for j, c in enumerate(classes)]
     each = [row["f1"]["estimate"] for row in rows if row["f1"] is not None]
     whole = known.all(axis=1)
-    right = (there == said).all(axis=1)
+    right = (present == predicted).all(axis=1)
     return {
-        "micro": f1(there, said, weights) if len(truth) >= FEWEST else None,
+        "micro": f1(present, predicted, weights) if len(truth) >= FEWEST else None,
         "macro": {"estimate": float(np.mean(each)), "classes": len(each)} if each else None,
         "exact": _exact(right[whole], weights[whole]),
         "classes": rows,
@@ -188,10 +188,10 @@ def set_figures(
     }
 
 
-def f1(there: np.ndarray, said: np.ndarray, weights: np.ndarray) -> dict[str, float] | None:
+def f1(present: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> dict[str, float] | None:
     """Return F1 over pairs (n, k) of items and classes with its interval; None if there are no pairs."""
-    hits = weights * (there & said).sum(axis=1)
-    pairs = weights * (there | said).sum(axis=1)
+    hits = weights * (present & predicted).sum(axis=1)
+    pairs = weights * (present | predicted).sum(axis=1)
     total = float(pairs.sum())
     if not total:
         return None
@@ -203,19 +203,19 @@ def f1(there: np.ndarray, said: np.ndarray, weights: np.ndarray) -> dict[str, fl
 
 
 def _of_class(
-    number: int, there: np.ndarray, said: np.ndarray, known: np.ndarray, weights: np.ndarray
+    number: int, present: np.ndarray, predicted: np.ndarray, known: np.ndarray, weights: np.ndarray
 ) -> dict[str, Any]:
     """Return the figures of one class, from the items with an answer for it."""
-    there, said, weights = there[known], said[known], weights[known]
-    either = int(np.count_nonzero(there | said))
+    present, predicted, weights = present[known], predicted[known], weights[known]
+    either = int(np.count_nonzero(present | predicted))
     return {
         "class": number,
-        "predicted": int(said.sum()),
-        "precision": share(there, said, weights),
-        "true": int(there.sum()),
-        "recall": share(said, there, weights),
+        "predicted": int(predicted.sum()),
+        "precision": share(present, predicted, weights),
+        "true": int(present.sum()),
+        "recall": share(predicted, present, weights),
         "true_or_predicted": either,
-        "f1": f1(there[:, None], said[:, None], weights) if either >= FEWEST_OF_CLASS else None,
+        "f1": f1(present[:, None], predicted[:, None], weights) if either >= FEWEST_OF_CLASS else None,
     }
 
 

@@ -42,7 +42,7 @@ from everylabel.labelling.model.training import RuledOut, TrainingSet, in_order,
 from everylabel.labelling.quality.accuracy import (
     FEWEST,
     Verdicts,
-    accuracy_left,
+    accuracy_on_unlabelled,
     class_figures,
     confusion,
     set_figures,
@@ -129,7 +129,7 @@ def assess(
     right = before[:, 0] == np.array(training.columns)[truth]
     verdicts = Verdicts(without.max(axis=1), guess == truth, before[:, 1], right, drawn)
     if len(at) >= FEWEST and len(left):
-        figures = accuracy_left(verdicts, now.max(axis=1))._asdict()
+        figures = accuracy_on_unlabelled(verdicts, now.max(axis=1))._asdict()
         shares = _class_shares(now, without[at], truth[at], drawn[at])
         figures |= {"commonest": training.columns[int(shares.argmax())], "share": float(shares.max())}
     gained = _gain(training, learner, evidence, left, now) if len(left) else {}
@@ -170,7 +170,9 @@ def _assess_sets(
             **tested,
         }
     figures = {name: round(value, DIGITS) for name, value in (checks["micro"] or {}).items()}
-    body = Assessed(labels=len(labels), checks=len(at), expected=round(learner.expected(), DIGITS), **figures)
+    body = Assessed(
+        labels=len(labels), checks=len(at), expected=round(learner.expected_accuracy(), DIGITS), **figures
+    )
     return Assessment(body, checks, tested, _doubts(posterior, labels, training.columns))
 
 

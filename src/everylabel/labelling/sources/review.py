@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.labelling.model.training import TrainingSet
-from everylabel.labelling.quality.accuracy import Interval, Verdicts, accuracy_left
+from everylabel.labelling.quality.accuracy import Interval, Verdicts, accuracy_on_unlabelled
 from everylabel.labelling.sources.consensus import out_of_sample
 from everylabel.labelling.sources.reliability import Confusion, label_shares
 from everylabel.labelling.state.types import GIVEN
@@ -81,7 +81,7 @@ def number_wrong(
     weights = np.array([drawn.get(int(i), 0.0) for i in checked])
     unseen = np.full(len(checked), np.nan)
     sure = 1.0 - found.wrong
-    share = accuracy_left(Verdicts(sure[checked], right, unseen, right, weights), sure[left])
+    share = accuracy_on_unlabelled(Verdicts(sure[checked], right, unseen, right, weights), sure[left])
     seen, n = int(np.sum(~right)), len(left)
     low, high = np.floor(n * (1.0 - share.high)), np.ceil(n * (1.0 - share.low))  # whole labels
     return Interval(seen + n * (1.0 - share.estimate), seen + float(low), seen + float(high))

@@ -197,7 +197,7 @@ def _check(features: Any, posterior: Posterior) -> Array:
     array = features if is_array_api_obj(features) else as_array(features, "features", posterior.mean)
     if len(array.shape) != 2:
         raise EverylabelError(
-            f"features has shape {tuple(array.shape)}; expected two axes (n, d): one row an instance"
+            f"features has shape {tuple(array.shape)}; expected two axes (n, d): one row per instance"
         )
     namespace(features=array, posterior=posterior.mean)
     if not is_real(array):
@@ -233,7 +233,7 @@ class LazyScaled:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise ValueError("features are on scale in no array; expected copy=None or True")
+            raise ValueError("scaled features are computed on request; expected copy=None or True")
         return np.asarray(self[:], dtype)
 
     def first(self, n: int) -> "LazyScaled":
@@ -244,7 +244,7 @@ class LazyScaled:
         """Return other rows with the same scaling."""
         return LazyScaled(raw, self.center, self.matrix)
 
-    def times(self, weights: np.ndarray, bias: Any = 0.0) -> np.ndarray:
+    def product(self, weights: np.ndarray, bias: Any = 0.0) -> np.ndarray:
         """Return X w + b: (n,) for a vector, (m, n) for weights (d, m) and biases (m,)."""
         if not np.any(weights):  # an untrained model needs no pass
             one = np.asarray(bias, np.float32)
@@ -254,7 +254,7 @@ class LazyScaled:
         found = self._plain.product(np.concatenate([body, shift[None]]))
         return found.astype(np.float32, copy=False)
 
-    def form(self, body: np.ndarray) -> np.ndarray:
+    def quadratic(self, body: np.ndarray) -> np.ndarray:
         """Return diag(X S X') (n,) for S (d, d); rows are centred first, which avoids cancellation."""
         out = np.empty(len(self), np.float32)
         folded = (self.matrix @ body @ self.matrix.T).astype(np.float32)
@@ -267,7 +267,7 @@ class LazyScaled:
     def norms(self) -> np.ndarray:
         """Return |h|^2 (n,), computed at the first call."""
         if self._norms is None:
-            self._norms = self.form(np.eye(self.shape[1]))
+            self._norms = self.quadratic(np.eye(self.shape[1]))
         return self._norms
 
     def _on_scale(self, raw: np.ndarray) -> np.ndarray:
@@ -307,14 +307,14 @@ class LazyFeatures(Features):
         return self.array[np.asarray(idx)]
 
     def product(self, weights: np.ndarray) -> np.ndarray:
-        return self.array.times(weights[:-1], weights[-1])
+        return self.array.product(weights[:-1], weights[-1])
 
     def norms(self) -> np.ndarray:
         return self.array.norms() + np.float32(1.0)
 
     def quadratic(self, cov: np.ndarray) -> np.ndarray:
         """Return diag(X cov X')."""
-        return self.array.form(cov[:-1, :-1]) + self.array.times(2.0 * cov[:-1, -1], cov[-1, -1])
+        return self.array.quadratic(cov[:-1, :-1]) + self.array.product(2.0 * cov[:-1, -1], cov[-1, -1])
 
     def chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
         for rows, _ in self.array._plain.chunks():

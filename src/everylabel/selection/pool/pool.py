@@ -87,7 +87,7 @@ class Pool(LearningPool):
     ) -> None:
         posterior = check_posterior(posterior)
         if (labelled_idx is None) != (labels is None):
-            raise EverylabelError("labelled_idx and labels are given together: one label an instance")
+            raise EverylabelError("labelled_idx and labels are given together: one label per instance")
         self.method, self.step_size = _check_options(method, step_size)
         self._begin(posterior)
         self._cached = self._make_cache(features, posterior)
