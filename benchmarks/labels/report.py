@@ -20,8 +20,8 @@ HEAD = """# What a label buys
 We asked how many labels the page saves, compared with other methods and libraries.
 {short}
 
-`make bench NAME=labels` measures learning curves: the accuracy after each label, given by simulated people who
-know the true class. All methods start from the same pool of 2,000 items (digits 1,200, dtd10 800). The page
+`make bench NAME=labels` measures learning curves: the accuracy after each label. Simulated people label, who
+know the true classes. All methods start from the same pool of 2,000 items (digits 1,200, dtd10 800). The page
 was developed on {developed}; the other sets were measured only for this report.
 Repetitions: {repetitions}.
 
@@ -35,8 +35,8 @@ A method with its settings is an *arm*. The arms:
 - **margin**, **badge**, **random**, **typiclust**: rivals in our own code, on features centred and scaled to
   norm 10, with prior precision 1 and without class names. Margin is retrained after each label, the others
   after each batch of 10.
-- **scikit-activeml**, **small-text**: rivals of other libraries, with logistic regression on the same features,
-  in batches of 10.
+- **scikit-activeml**, **small-text**: rivals of other libraries, with logistic regression on the same
+  features, in batches of 10.
 - **version 0.1, page**: the page of that version.
 
 Other words:
@@ -44,16 +44,16 @@ Other words:
 - *Accuracy* is the mean of the accuracies on test data and on the unlabelled rest of the pool
   (`labels.json` has both). ± is two standard errors of the difference, paired by repetition; with so few
   repetitions they are rough.
-- The *best rival* is the best of {rivals} in hindsight, separately for each dataset and number of labels. A user
-  could not have chosen it. Rivals with one repetition are in the tables of curves only.
+- The *best rival* is the best of {rivals} in hindsight, separately for each dataset and number of labels. A
+  user could not have chosen it. Rivals with one repetition are in the tables of curves only.
 """
-GOALS = """A goal *against the best rival* is met if, from 25 labels on, the arm is on average not below the best
-rival, and nowhere more than a point below it (beyond two standard errors). *Labels to match* is a share: 0.24
-means that 24 labels reach the accuracy of 100 labels by margin."""
+GOALS = """A goal *against the best rival* is met if, from 25 labels on, the arm is on average not below the
+best rival, and nowhere more than a point below it (beyond two standard errors). *Labels to match* is a share:
+0.24 means that 24 labels reach the accuracy of 100 labels by margin."""
 
 NEEDED = (
-    "Labels that an arm needs to reach margin's accuracy at 100 and at 200 labels, and their share of 100 and "
-    "200. Empty: not measured, or measured by version 0.1 at a few numbers of labels only."
+    "Labels that an arm needs to reach margin's accuracy at 100 and at 200 labels, and their share of 100 "
+    "and 200. Empty: not measured, or measured by version 0.1 at a few numbers of labels only."
 )
 AGAINST = (
     "The page's accuracy minus the best rival's, in points; bold: more than a point below, beyond two "

@@ -19,10 +19,11 @@ We asked how close each update comes to retraining on all labels, and how long i
 `make bench NAME=updates` measures six datasets of features, with several numbers of labels and 1, 10 or 50
 new labels (+1, +10, +50). Figures are means over {n} splits; times are processor time of one thread.
 
-- *Distance*: the mean total variation between the test predictions after the update and after retraining, from
-  0 (equal) to 1.
+- *Distance*: the mean total variation between the test predictions after the update and after retraining,
+  from 0 (equal) to 1.
 - *Gain*: the accuracy that retraining on the new labels adds. The share of an update that adds as much is 1.
-- *Warm* training is L-BFGS or `fit_map`, started at the last weights; *tol* is the tolerance at which it stops.
+- *Warm* training is L-BFGS or `fit_map`, started at the last weights; *tol* is the tolerance at which it
+  stops.
 - *k*: number of classes.
 """
 
