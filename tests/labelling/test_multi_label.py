@@ -216,7 +216,7 @@ def test_thresholds_chosen_by_the_pool_decide_on_the_page(tmp_path: Path) -> Non
         counts = [each["predicted"] for each in made.views.progress("me")["classes"]]
         assert counts == said.sum(axis=0).tolist()
         free = {i for i in range(300) if i not in made.state.answers}
-        found = {one.item for one in queue(made.views.look(), QueueRequest("predicted", 2))}
+        found = {one.item for one in queue(made.views.queue_data(), QueueRequest("predicted", 2))}
         assert found == {i for i in free if said[i, 2]}
         made.classes.add("me", "thin").result()  # it has the usual threshold until the next training
         assert made.desk.learner.thresholds_of(range(4))[3] == 0.5
@@ -260,7 +260,7 @@ def test_a_new_class_is_unanswered_and_the_counts_of_predictions_follow(tmp_path
         progress = made.views.progress("me")
         said = probabilities(made) >= 0.5
         assert [each["predicted"] for each in progress["classes"]] == said.sum(axis=0).tolist()
-        asked = queue(made.views.look(), QueueRequest("predicted", 0))
+        asked = queue(made.views.queue_data(), QueueRequest("predicted", 0))
         free = {i for i in range(300) if i not in made.state.answers}
         assert {found.item for found in asked} == {i for i in free if said[i, 0]}
         exported = LabelSet.of(made.state, {})

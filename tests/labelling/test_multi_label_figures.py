@@ -111,7 +111,7 @@ def test_a_wrong_answer_is_suspect_and_says_which_class(tmp_path: Path) -> None:
         one = max(plain, key=lambda item: sure[made.desk.ids.index(item), 1])  # surely a large digit
         made.label_set("me", one, [], [1]).result()  # no, it says now
         retrain(made.desk)
-        look = made.views.look()
+        look = made.views.queue_data()
         found = [each.item for each in queue(look, QueueRequest("suspect"))]
         assert found[0] == made.state.position[one]
         verdict = look.left_out[found[0]]

@@ -93,7 +93,7 @@ def test_a_name_that_is_used_in_another_browser_is_reported(tmp_path: Path) -> N
         assert not come(presence, "ana", "a")["elsewhere"]
         assert not come(presence, "ana", "a")["elsewhere"]
         assert come(presence, "ana", "b")["elsewhere"]
-        clock.now = 2 * module.BELIEVED
+        clock.now = 2 * module.OPEN_AFTER_REPORT
         assert not come(presence, "ana", "c")["elsewhere"]
 
 
@@ -130,7 +130,7 @@ def test_page_that_stops_reporting_is_forgotten(tmp_path: Path) -> None:
         made.next("ana").result()
         presence = made.views.presence = Presence(made.desk, clock)
         come(presence, "ana", "a")
-        clock.now = module.BELIEVED
+        clock.now = module.OPEN_AFTER_REPORT
         assert here(made) == {"ana": True}
         clock.now += 1
         assert here(made) == {"ana": False}
@@ -145,7 +145,7 @@ def test_only_person_continues_while_asked_for_a_name(tmp_path: Path) -> None:
         presence = made.views.presence = Presence(made.desk, clock)
         come(presence, "me", "a", named=False)
         come(presence, "ben", "b")
-        clock.now = module.BELIEVED + 1
+        clock.now = module.OPEN_AFTER_REPORT + 1
         come(presence, "ben", "b")
         assert come(presence, "me", "a", named=False, known=True)["ask"]
         assert here(made)["me"]

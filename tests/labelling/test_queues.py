@@ -134,7 +134,7 @@ def test_wrong_label_is_suspect_and_right_ones_are_not(tmp_path: Path) -> None:
         wrong = next(item for item in reversed(items) if truth(item) == 0)
         made.label("me", wrong, 1).result()
         retrain(made.desk)
-        look = made.views.look()
+        look = made.views.queue_data()
         found = queue(look, QueueRequest("suspect"))
         assert made.state.position[wrong] in [each.item for each in found[:3]]
         scores = [each.score or 0.0 for each in found]
@@ -149,7 +149,7 @@ def test_none_of_these_counts_for_no_class(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         items = label(made, 12)
         made.none_of_these("me", items[0]).result()
-        look = made.views.look()
+        look = made.views.queue_data()
         assert look.probabilities is not None
         assert look.probabilities.shape[1] == 10
         probs = made.desk.learner.pool.probs(np.arange(300))
@@ -161,7 +161,7 @@ def test_near_copies_are_those_of_the_whole_pool_one_by_one(
 ) -> None:
     with service(tmp_path / "log", check_every=3) as made:
         label(made, 32)
-        look, offered = made.views.look(), 0
+        look, offered = made.views.queue_data(), 0
         assert look.probabilities is not None
         assert look.hidden
         rows = np.asarray(look.features, np.float64)

@@ -93,7 +93,7 @@ def test_page_on_ray_learns_as_on_one_machine(
         counts = [each["predicted"] for each in made.views.progress("me")["classes"]]
         assert sum(counts) == N
         np.testing.assert_array_equal(counts, np.bincount(ours.logits().argmax(axis=1), minlength=10))
-        for refused in (lambda: made.views.points(10), lambda: made.views.check_here("a thing")):
+        for refused in (lambda: made.views.points(10), lambda: made.views.check_can_scan("a thing")):
             with pytest.raises(EverylabelError, match="shards on Ray"):
                 refused()
         assert made.views.copies(3) == (None, {})

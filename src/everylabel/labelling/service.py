@@ -160,7 +160,7 @@ class Service:
             wish = events.Wish(self.state.book.number(number), checks)
             if self.state.sent_before(person, key, lambda sent: sent == wish) is None:
                 self.desk.emit(person, wish, key)
-            return self.views.by_class
+            return self.views.class_figures
 
         return self.desk.submit(command)
 
@@ -248,7 +248,7 @@ class Service:
     def _guess_fields(self, person: str, i: int) -> dict[str, Any]:
         """Return fields of an answer: the model's guess before any answer, and whether it is a check."""
         doubt = self.state.first_doubt(i)
-        guess = self.views.before(i) if doubt is None else {"guess": doubt.guess, "sure": doubt.sure}
+        guess = self.views.guess_fields(i) if doubt is None else {"guess": doubt.guess, "sure": doubt.sure}
         return {**guess, "check": self._is_check(person, i)}
 
     def _check_one_class(self) -> None:
@@ -319,7 +319,7 @@ def label_many(
     desk, wanted = service.desk, list(dict.fromkeys(items))
 
     def given_to(item: str, number: int, bulk: int) -> events.Label | events.MultiLabel:
-        before = service.views.before(service.state.position[item])
+        before = service.views.guess_fields(service.state.position[item])
         if service.state.multi_label:
             present, absent = ([], [number]) if remove else ([number], [])
             return events.MultiLabel(item, present, absent, bulk=bulk, **before)

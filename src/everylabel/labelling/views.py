@@ -1,8 +1,8 @@
-"""Read-only requests, which run on the desk's thread, between changes; and presence, kept in memory only.
+"""Read-only requests as replies, run on the desk's thread between changes; and the presence of people.
 
-Presence: the people who have the page open now, and in which browser.
-A page reports regularly that it is open, and reports when it closes; a page that stops reporting counts as
-closed after a while.
+Presence, which is kept in memory only, is who has the page open now, and in which browser. A page reports
+regularly that it is open, and reports when it closes; a page that stops reporting counts as closed after a
+while.
 
 A browser without a name is asked for one in three cases: the page is open in another browser, several people
 have labelled, or a token is needed. Otherwise one person is assumed to use several browsers or ports, and the
@@ -59,7 +59,7 @@ assert set(STRATEGIES) - {REVIEW} <= set(RULES)
 OFFERED = [name for name in STRATEGIES if name != REVIEW]  # in any project
 NO_CLASS = -1  # in place of a class's number
 MOST_NUMBERS = 200_000  # probabilities on a page of predictions
-BELIEVED = 60.0  # seconds for which a page counts as open after its last report
+OPEN_AFTER_REPORT = 60.0  # seconds for which a page counts as open after its last report
 Reply = dict[str, Any]
 ShowItem = Callable[[str], dict[str, Any]]
 
@@ -120,17 +120,17 @@ class Views:
 
     def progress(self, person: str) -> Reply:
         """Return all figures, the learning curve, and the predicted items per class; blocks."""
-        counts = self._guessed()
+        counts = self._predicted_counts()
 
         def look() -> Reply:
             n = len(self.state.classes)
-            predicted = np.pad(counts, (0, max(0, n - len(counts)))).tolist() if self._knows() else None
+            predicted = np.pad(counts, (0, max(0, n - len(counts)))).tolist() if self._has_learned() else None
             return {**self.figures(person, predicted), "curve": progress.curve(self.state)}
 
         reply: Reply = self.desk.read(look).result()
         return reply
 
-    def _guessed(self) -> np.ndarray:
+    def _predicted_counts(self) -> np.ndarray:
         """Return for each class number how many items it is predicted for; blocks."""
 
         def look() -> np.ndarray | None:
@@ -153,7 +153,7 @@ class Views:
         """Whether all items can be scanned: they are not in remote shards."""
         return self.desk.learner.pool.can_scan
 
-    def check_here(self, what: str) -> None:
+    def check_can_scan(self, what: str) -> None:
         """Refuse a request that must scan all items, if they are in remote shards."""
         if not self.can_scan:
             raise Refused(
@@ -189,9 +189,9 @@ class Views:
 
     def figures_by_class(self) -> Future[Reply]:
         """Return precision, recall and confusion by class, from random checks and from the test set."""
-        return self.desk.read(self.by_class)
+        return self.desk.read(self.class_figures)
 
-    def by_class(self) -> Reply:
+    def class_figures(self) -> Reply:
         """Return the figures by class; call on the desk's thread."""
         known = self.desk.assessment
         return {
@@ -250,11 +250,11 @@ class Views:
 
         among : consider only the first `among` items
         """
-        self.check_here("the map")
+        self.check_can_scan("the map")
 
         def look() -> tuple[np.ndarray, dict[int, Value], set[int], bool]:
             state = self.desk.learner.pool.state[: len(guesses)][:among].copy()
-            return state, dict(self.state.labels), self._checks(), self._knows()
+            return state, dict(self.state.labels), self._checks(), self._has_learned()
 
         guesses = self.guesses()
         state, labels, checks, knows = self.desk.read(look).result()
@@ -270,13 +270,13 @@ class Views:
             "absent": [absent_in_reply(labels.get(int(i))).get("absent") for i in idx],
         }
 
-    def look(self) -> QueueData:
+    def queue_data(self) -> QueueData:
         """Return a copy of all data that queues are computed from; blocks."""
 
         def copied() -> tuple[QueueData, np.ndarray | None, list[int], Learner]:
             state, learner, assessed = self.state, self.desk.learner, self.desk.assessment
             agreed = {i: self.desk.consensus_on(i) for i in self.desk.consensus}
-            look = QueueData(
+            data = QueueData(
                 learner.pool.features,
                 None,
                 dict(state.labels),
@@ -288,17 +288,17 @@ class Views:
                 consensus={i: found for i, found in agreed.items() if found is not None},
                 is_assessed=assessed is not None,
             )
-            logits = learner.pool.scan() if self._knows() else None
-            return look, logits, list(state.book.present), learner
+            logits = learner.pool.scan() if self._has_learned() else None
+            return data, logits, list(state.book.present), learner
 
-        look, logits, present, learner = self.desk.read(copied).result()
+        data, logits, present, learner = self.desk.read(copied).result()
         if logits is None:
-            return look
+            return data
         logits, k = learner.combined(np.arange(len(logits)), logits), max(present, default=-1) + 1
         probs = np.zeros((len(logits), k))  # by class number; 0 for removed classes
         probs[:, present] = learner.link(logits)[:, : len(present)]
-        limits = learner.thresholds_of(range(k)) if learner.multi_label else None
-        return look._replace(probabilities=probs, multi_label=learner.multi_label, thresholds=limits)
+        thresholds = learner.thresholds_of(range(k)) if learner.multi_label else None
+        return data._replace(probabilities=probs, multi_label=learner.multi_label, thresholds=thresholds)
 
     def copies(self, item: int) -> tuple[int | None, dict[int, bool]]:
         """Return an item's class and its unanswered near copies, each with whether it is sure; blocks.
@@ -311,7 +311,7 @@ class Views:
 
         def guessed(items: list[int]) -> tuple[np.ndarray, np.ndarray] | None:
             """Return the guessed classes, and whether each is sure; None if they must not be shown."""
-            if item in self._hidden() or not self._knows() or self.state.multi_label:
+            if item in self._hidden() or not self._has_learned() or self.state.multi_label:
                 return None
             probs = self.desk.learner.probabilities_of(items)[:, : len(self.state.book.present)]
             return probs.argmax(axis=1), probs.max(axis=1) >= SURE
@@ -487,7 +487,7 @@ class Views:
     def _state(self, i: int) -> Reply:
         label = self.state.label_of(i)
         known = "cannot_tell" if i in self.state.answers else "out" if i in self.state.holder else "free"
-        hidden = i in self._checks() or not self._knows()
+        hidden = i in self._checks() or not self._has_learned()
         guess = None if hidden else self.guessed_classes(i) if self.state.multi_label else self.guess(i)[0]
         where = "labelled" if label is not None else known
         return {"state": where, "label": in_reply(label), **absent_in_reply(label), "guess": guess}
@@ -500,9 +500,9 @@ class Views:
 
     def _predicted(self, i: int) -> list[int] | None:
         """Return the classes to mark as predicted; None in single-label projects and before any training."""
-        return self.guessed_classes(i) if self.state.multi_label and self._knows() else None
+        return self.guessed_classes(i) if self.state.multi_label and self._has_learned() else None
 
-    def before(self, i: int) -> Reply:
+    def guess_fields(self, i: int) -> Reply:
         """Return the fields of an answer that hold the model's guess from before it."""
         if self.state.multi_label:
             return {"guesses": self.guessed_classes(i)}
@@ -515,7 +515,7 @@ class Views:
         columns = self.state.columns
         return (columns[int(probs.argmax())] if columns else None), float(probs.max())
 
-    def _knows(self) -> bool:
+    def _has_learned(self) -> bool:
         """Return whether the model has learned anything: labels, suggestions or class names."""
         learner = self.desk.learner
         return bool(self.state.labels) or learner.names is not None or learner.uses_suggestions
@@ -531,7 +531,7 @@ class Views:
 
     def _probabilities(self, i: int, person: str | None = None) -> list[float] | None:
         """Return probabilities by class number; 0 for classes that people (or one person) ruled out."""
-        if not self._knows():
+        if not self._has_learned():
             return None
         probs = np.zeros(len(self.state.classes))
         present = list(self.state.book.present)
@@ -603,5 +603,5 @@ class Presence:
         return next(name for i in count(1) if (name := f"guest {i}") not in taken)
 
     def _open(self) -> list[Tab]:
-        oldest = self._clock() - BELIEVED
+        oldest = self._clock() - OPEN_AFTER_REPORT
         return [tab for tab, at in self._tabs.values() if at >= oldest]

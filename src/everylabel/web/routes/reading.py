@@ -157,9 +157,9 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
         known = None if value is None else views.state.book.number(value)
         return QueueRequest(name, known, None if item is None else views.position(item), low, high)
 
-    def otherwise(look: QueueData, item: int) -> list[dict[str, Any]]:
+    def otherwise(data: QueueData, item: int) -> list[dict[str, Any]]:
         """Return the most similar items that have another label."""
-        alike = ((views.desk.ids[i], look.labels[i]) for i in labelled_otherwise(look, item))
+        alike = ((views.desk.ids[i], data.labels[i]) for i in labelled_otherwise(data, item))
         return [
             {"id": other, "label": in_reply(label), **absent_in_reply(label), **seen(other)}
             for other, label in alike
@@ -206,19 +206,19 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
         `class` is a class's number or name.
         """
         if name in OF_ALL:
-            views.check_here(f"the queue {QUEUES[name].title!r}")
-        look = await to_thread(views.look)
-        found = await to_thread(queue, look, asked(name, class_, item, low, high))
+            views.check_can_scan(f"the queue {QUEUES[name].title!r}")
+        data = await to_thread(views.queue_data)
+        found = await to_thread(queue, data, asked(name, class_, item, low, high))
         some = found[offset : offset + limit]
         rows = await listed([views.desk.ids[each.item] for each in some])
         for row, each in zip(rows, some, strict=True):
-            row.update(_ranked(look, each))
+            row.update(_ranked(data, each))
             if name == "suspect":
-                row["otherwise"] = await to_thread(otherwise, look, each.item)
+                row["otherwise"] = await to_thread(otherwise, data, each.item)
         reply: dict[str, Any] = {"count": len(found), "items": rows}
         if name == "suspect":
-            reply |= {"labels": len(look.labels), "expected_errors": round(expected_errors(look), 2)}
-            if not look.is_assessed:
+            reply |= {"labels": len(data.labels), "expected_errors": round(expected_errors(data), 2)}
+            if not data.is_assessed:
                 reply |= {"count": None, "expected_errors": None}
         return reply
 
@@ -241,7 +241,7 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     @router.get("/map")
     async def scatter() -> dict[str, Any]:
         """Return the map of the pool in two dimensions: all labelled items and a sample of the others."""
-        views.check_here("the map")
+        views.check_can_scan("the map")
         places, method = await to_thread(files.layout)
         points = await to_thread(views.points, MAP_POINTS, len(places))
         idx = points.pop("idx")
@@ -261,7 +261,7 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
         columns : the source's columns to include, one parameter each; default all, a single "" for none
         """
         if what not in BY_PEOPLE:
-            views.check_here(f"an export of {what}")
+            views.check_can_scan(f"an export of {what}")
         beside = None if columns is None else [name for name in columns if name]
         of = QueueTarget(class_, item)
         return await sent(lambda label_set: files.export(label_set, what, format, beside, of))
@@ -294,28 +294,28 @@ def _search(ids: Sequence[str], shown: ItemView, words: str, limit: int) -> list
 
 
 def _counts(views: Views, wanted: dict[str, QueueRequest]) -> list[dict[str, Any]]:
-    look = views.look()
+    data = views.queue_data()
     return [
         {
             "name": name,
             "title": about.title,
             "sentence": about.sentence,
             "needs": about.needs,
-            "count": _count(look, wanted[name]),
+            "count": _count(data, wanted[name]),
         }
         for name, about in QUEUES.items()
-        if (views.can_scan or name not in OF_ALL) and (look.multi_label or name not in OF_SETS)
+        if (views.can_scan or name not in OF_ALL) and (data.multi_label or name not in OF_SETS)
     ]
 
 
-def _count(look: QueueData, asked: QueueRequest) -> int | None:
-    unknown = missing(asked) or (asked.name == "suspect" and not look.is_assessed)
-    return None if unknown else len(queue(look, asked))
+def _count(data: QueueData, asked: QueueRequest) -> int | None:
+    unknown = missing(asked) or (asked.name == "suspect" and not data.is_assessed)
+    return None if unknown else len(queue(data, asked))
 
 
-def _ranked(look: QueueData, found: QueueItem) -> dict[str, Any]:
+def _ranked(data: QueueData, found: QueueItem) -> dict[str, Any]:
     """Return an item's score in the queue, and the class predicted for it without its own label."""
-    out = look.left_out.get(found.item)
+    out = data.left_out.get(found.item)
     score = None if found.score is None else round(found.score, 6)
     guess = None if out is None else in_reply(out.guess)
     absent = {} if out is None else {f"predicted_{name}": v for name, v in absent_in_reply(out.guess).items()}
