@@ -381,10 +381,10 @@ def test_pieces_that_are_damaged_or_of_another_model_are_left_out(tmp_path: Path
     data[data.index(rows[1].tobytes()) + 2] ^= 1
     files[1].write_bytes(data)
     files[3].write_bytes(files[3].read_bytes()[:100])
-    assert list(pieces.read().at) == [f"{i:016x}" for i in (0, 2)]
+    assert list(pieces.read().row_of) == [f"{i:016x}" for i in (0, 2)]
     Pieces(tmp_path, "text", "other").add(["f" * 16], rows[:1, :2])
-    assert list(Pieces(tmp_path, "text", "other").read().at) == ["f" * 16]
-    assert list(pieces.read().at) == [f"{i:016x}" for i in (0, 2)]
+    assert list(Pieces(tmp_path, "text", "other").read().row_of) == ["f" * 16]
+    assert list(pieces.read().row_of) == [f"{i:016x}" for i in (0, 2)]
 
 
 def test_joined_rows_of_0_2_are_read_but_for_half_a_record(tmp_path: Path) -> None:
@@ -399,8 +399,8 @@ def test_joined_rows_of_0_2_are_read_but_for_half_a_record(tmp_path: Path) -> No
     pieces = Pieces(tmp_path, "text", None)
     np.testing.assert_array_equal(pieces.read().rows, rows)
     path.write_bytes(header + records[0] + records[1][:-1] + b"x")
-    assert list(pieces.read().at) == [f"{0:016x}"]
-    assert not Pieces(tmp_path, "text", "other").read().at
+    assert list(pieces.read().row_of) == [f"{0:016x}"]
+    assert not Pieces(tmp_path, "text", "other").read().row_of
 
 
 def test_rows_that_could_not_be_noted_are_found_again(

@@ -54,19 +54,22 @@ def leave_one_out(posterior: Posterior) -> Float[Array, "n k"]:
         return logits - _for_many_classes(features, curvature, residual, weights, posterior.prior_precision)
     inner = features @ features.T if n <= d else None
     columns = [
-        residual[:, c] * _without(features, inner, curvature[:, c], posterior.prior_precision)
+        residual[:, c] * _correction(features, inner, curvature[:, c], posterior.prior_precision)
         for c in range(k)
     ]
     return logits - xp.stack(columns, axis=1)
 
 
-def _without(
+def _correction(
     features: Float[Array, "n d"],
     inner: Float[Array, "n n"] | None,
     curvature: Float[Array, " n"],
     prior_precision: float,
 ) -> Float[Array, " n"]:
-    """Return s/(1 - q s) of one class for each instance; see the module docstring."""
+    """Return s/(1 - q s) of one class for each instance, as in the module docstring.
+
+    inner : X X' if there are fewer instances than features, which makes the smaller system; else None
+    """
     xp: Any = array_namespace(features)
     n, d = features.shape
     if inner is None:

@@ -159,18 +159,18 @@ class Served:
         """Return a table with a row per text or row of features; an empty text has no label."""
         pandas = need("pandas", "mlflow", "an MLflow model")
         given: Any = _texts(model_input) if self.takes_texts else _features(model_input)
-        n, there = len(given), np.arange(len(given))
+        n, filled = len(given), np.arange(len(given))
         if self.takes_texts:
-            there = np.flatnonzero([bool(text.strip()) for text in given])
-            given = [given[i] for i in there]
+            filled = np.flatnonzero([bool(text.strip()) for text in given])
+            given = [given[i] for i in filled]
         probs, label = np.full((n, len(self.classes)), np.nan), np.full(n, None, object)
-        if len(there):
-            probs[there] = self.proba(given)
-            label[there] = self.classes[probs[there].argmax(axis=1)]
+        if len(filled):
+            probs[filled] = self.proba(given)
+            label[filled] = self.classes[probs[filled].argmax(axis=1)]
         best = {"probability": probs.max(axis=1)}
         if self.thresholds is not None:  # a list of classes, in place of the best and how probable that is
             best = {}
-            for i in there:
+            for i in filled:
                 label[i] = self.classes[probs[i] >= self.thresholds].tolist()
         each = {f"p({name})": probs[:, c] for c, name in enumerate(self.classes)}
         return pandas.DataFrame({"label": label, **best, **each})
@@ -185,14 +185,14 @@ def _load_pyfunc(path: str) -> Served:
         tuned = TunedClassifier.load(place / NETWORK)
         return Served(tuned.classes, tuned.predict_proba, True)
     classifier = load_classifier(place / CLASSIFIER)
-    limits = classifier.thresholds_ if classifier.posterior_.multi_label else None
+    thresholds = classifier.thresholds_ if classifier.posterior_.multi_label else None
     if not (place / EMBEDDING).exists():
-        return Served(classifier.classes_, classifier.predict_proba, False, limits)
+        return Served(classifier.classes_, classifier.predict_proba, False, thresholds)
     model = json.loads((place / EMBEDDING).read_text())["model"]
     fit = place / EMBEDDER if (place / EMBEDDER).exists() else None
     embedder = Embedder("text", model, fit=fit)
     return Served(
-        classifier.classes_, lambda texts: classifier.predict_proba(_embed(embedder, texts)), True, limits
+        classifier.classes_, lambda texts: classifier.predict_proba(_embed(embedder, texts)), True, thresholds
     )
 
 

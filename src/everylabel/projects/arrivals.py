@@ -64,11 +64,11 @@ class Growing:
         n, kept = len(self.items), self.pieces.read()
         digests = item_digests(self.items, range(n))
         order = np.random.default_rng(0).permutation(n).tolist()
-        here = [i for i in order if digests[i] in kept.at]
-        rows = [kept.rows[[kept.at[digests[i]] for i in here]]] if here else []
+        here = [i for i in order if digests[i] in kept.row_of]
+        rows = [kept.rows[[kept.row_of[digests[i]] for i in here]]] if here else []
         missing = set(needed).difference(here)
         rest = [i for i in order if i in missing]
-        rest += [i for i in order if digests[i] not in kept.at and i not in missing]
+        rest += [i for i in order if digests[i] not in kept.row_of and i not in missing]
         done, at_once = 0, max(len(missing), FIRST - len(here))
         while done < len(rest) and (done < at_once or not here):
             if progress is not None:
@@ -91,11 +91,11 @@ class Growing:
         broken : digests of unreadable images; if other items lack features, the next start embeds them
         """
         kept, digests = self.pieces.read(), item_digests(self.items, range(len(self.items)))
-        if any(digest not in kept.at and digest not in broken for digest in digests):
+        if any(digest not in kept.row_of and digest not in broken for digest in digests):
             return
-        here = [i for i, digest in enumerate(digests) if digest in kept.at]
+        here = [i for i, digest in enumerate(digests) if digest in kept.row_of]
         rows = np.full((len(digests), kept.rows.shape[1]), np.nan, np.float32)
-        rows[here] = kept.rows[[kept.at[digests[i]] for i in here]]
+        rows[here] = kept.rows[[kept.row_of[digests[i]] for i in here]]
         write_features(self.items, self.options, self.folder, rows)
 
     def encoder(self) -> Encoder | None:

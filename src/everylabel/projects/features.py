@@ -61,10 +61,10 @@ class Features(NamedTuple):
 
 
 class StoredRows(NamedTuple):
-    """Rows of features, and the row of each content digest."""
+    """Features (n, d), and the row of each content digest."""
 
     rows: np.ndarray
-    at: dict[str, int]
+    row_of: dict[str, int]
 
 
 def features_of(
@@ -78,9 +78,9 @@ def features_of(
     n, kind, model = len(items), items.kind, options.model
     content = _content(kind, items.digests)
     for place in (folder, folder / NEXT):
-        kept = _kept(place, content, model, n)
+        kept = _stored_features(place, content, model, n)
         if kept is not None:
-            _note_digests(place, items.digests)
+            _write_digests(place, items.digests)
             return kept
     what = {"kind": kind, "model": model, "column": options.text_column or options.image_column}
     before = record_of(folder)
@@ -88,22 +88,24 @@ def features_of(
     for name in (RECORD, DIGESTS, FEATURES, EMBEDDER):  # these are written again below
         (place / name).unlink(missing_ok=True)
     forget = before is not None and items.replaced and before["fitted_on"]
-    kept_rows = None if before is None or forget else _kept_rows(folder, before, what)
+    kept_rows = None if before is None or forget else _comparable_rows(folder, before, what)
     later, fitted_on = Pieces(folder, kind, model).read(), 0
     if before is not None and kept_rows is not None:
-        rows = _joined(
+        rows = _merged(
             items, [kept_rows, later], lambda some: embed_as(some, folder, trust_code, progress), place
         )
         fitted_on = int(before["fitted_on"])
         if fitted_on:
             shutil.copyfile(folder / EMBEDDER, place / EMBEDDER)
-    elif before is None and later.at:  # a server was killed before it had embedded all items
-        rows = _joined(items, [later], partial(_embedded, items.kind, model, trust_code, progress), place)
+    elif before is None and later.row_of:  # a server was killed before it had embedded all items
+        rows = _merged(
+            items, [later], partial(_embed_content, items.kind, model, trust_code, progress), place
+        )
     else:
         files = {"out": place / FEATURES, "fit_out": place / EMBEDDER}
-        rows = _embedded(kind, model, trust_code, progress, items.items, **files)
+        rows = _embed_content(kind, model, trust_code, progress, items.items, **files)
         fitted_on = n if (place / EMBEDDER).exists() else 0
-    return _recorded(items, what, place, folder, rows, fitted_on)
+    return _write_record(items, what, place, folder, rows, fitted_on)
 
 
 def kept_items(folder: Path, options: Options) -> Items | None:
@@ -116,7 +118,7 @@ def kept_items(folder: Path, options: Options) -> Items | None:
     except NO_ARRAY:
         return None
     kind, n = record["what"]["kind"], len(digests)
-    if _kept(folder, _content(kind, digests), options.model, n) is None:
+    if _stored_features(folder, _content(kind, digests), options.model, n) is None:
         return None
     texts, ids = [""] * n, [str(i) for i in range(n)]
     return Items(texts, kind, ids, no_labels(n), display=Texts(texts), digests=digests)
@@ -126,20 +128,20 @@ def write_features(items: Items, options: Options, folder: Path, rows: np.ndarra
     """Save the features of all items by a pretrained model; NaN for broken images."""
     what = {"kind": items.kind, "model": options.model, "column": options.text_column or options.image_column}
     write_atomically(folder / FEATURES, lambda file: np.save(file, rows))
-    _recorded(items, what, folder, folder, rows, 0)
+    _write_record(items, what, folder, folder, rows, 0)
 
 
-def _recorded(
+def _write_record(
     items: Items, what: dict[str, Any], place: Path, folder: Path, rows: np.ndarray, fitted_on: int
 ) -> Features:
-    """Write the record of the features in a folder, and remove rows of broken images."""
+    """Write the record of the features to a folder, without rows of broken images; return the features."""
     kind, content = items.kind, _content(items.kind, items.digests)
     broken = broken_rows(rows) if kind == "image" else ()
     if broken:
         whole = np.delete(rows, broken, axis=0)
         write_atomically(place / FEATURES, lambda file: np.save(file, whole))
         rows = np.load(place / FEATURES, mmap_mode="r")
-    _note_digests(place, items.digests)
+    _write_digests(place, items.digests)
     record = {
         "version": VERSION,
         "content": content,
@@ -151,7 +153,7 @@ def _recorded(
         if (place / name).exists():
             (place / name).chmod(PRIVATE)
     write_atomically(place / RECORD, lambda file: file.write(json.dumps(record).encode()), mode=PRIVATE)
-    return Features(rows, broken, place, _grown(fitted_on, len(items), folder))
+    return Features(rows, broken, place, _note_if_outgrown(fitted_on, len(items), folder))
 
 
 def _content(kind: str, digests: Sequence[str]) -> str:
@@ -159,7 +161,7 @@ def _content(kind: str, digests: Sequence[str]) -> str:
     return hashlib.sha256("\n".join([kind, *digests]).encode()).hexdigest()
 
 
-def _embedded(
+def _embed_content(
     kind: str, model: str | None, trust_code: bool, progress: Progress | None, content: Any, **files: Path
 ) -> np.ndarray:
     """Return features of the given content, written to a file if one is named."""
@@ -170,7 +172,7 @@ def _embedded(
         return embed(content, model, **how)
 
 
-def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> StoredRows | None:
+def _comparable_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> StoredRows | None:
     """Return the folder's features; None if new ones would not be comparable."""
     fitted = record["fitted_on"]
     alike = record["what"] == what if fitted else all(record["what"][key] == what[key] for key in MADE_BY)
@@ -191,14 +193,14 @@ def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> St
     return StoredRows(rows, {digest: i for i, digest in enumerate(whole)})
 
 
-def _joined(
+def _merged(
     items: Items, kept: Sequence[StoredRows], embed_new: Callable[[Any], np.ndarray], place: Path
 ) -> np.ndarray:
     """Return features of all items, in a file: existing rows are reused, the others embedded."""
     digests = item_digests(items, range(len(items)))
     found: list[list[int]] = [[] for _ in (*kept, None)]  # positions of items, by where their features are
     for i, digest in enumerate(digests):
-        where = next((j for j, one in enumerate(kept) if digest in one.at), len(kept))
+        where = next((j for j, one in enumerate(kept) if digest in one.row_of), len(kept))
         found[where].append(i)
     new = found.pop()
     d, embedded = max(one.rows.shape[1] for one in kept), np.zeros((0, 0))
@@ -212,21 +214,22 @@ def _joined(
     for one, old in zip(kept, found, strict=True):
         for at in range(0, len(old), AT_A_TIME):
             some = old[at : at + AT_A_TIME]
-            rows[some] = one.rows[[one.at[digests[i]] for i in some]]
+            rows[some] = one.rows[[one.row_of[digests[i]] for i in some]]
     if new:
         rows[new] = embedded
     rows.flush()
     return rows
 
 
-def _note_digests(place: Path, digests: Sequence[str]) -> None:
+def _write_digests(place: Path, digests: Sequence[str]) -> None:
     """Write the digest of each row's item; the record's hash confirms them."""
     if not (place / DIGESTS).exists():
         array = np.array(list(digests), dtype="S")
         write_atomically(place / DIGESTS, lambda file: np.save(file, array))
 
 
-def _kept(place: Path, content: str, model: str | None, n: int) -> Features | None:
+def _stored_features(place: Path, content: str, model: str | None, n: int) -> Features | None:
+    """Return the features in a folder if they are of this content and model; else None."""
     record = record_of(place)
     if record is None or record["content"] != content or record["what"]["model"] != model:
         return None
@@ -239,7 +242,8 @@ def _kept(place: Path, content: str, model: str | None, n: int) -> Features | No
     return Features(rows, broken, place)
 
 
-def _grown(fitted_on: int, n: int, folder: Path) -> tuple[str, ...]:
+def _note_if_outgrown(fitted_on: int, n: int, folder: Path) -> tuple[str, ...]:
+    """Return a note if the encoder was fitted on few of the present items; else ()."""
     if not fitted_on or n <= GROWN * fitted_on:
         return ()
     return (
