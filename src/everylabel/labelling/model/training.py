@@ -33,7 +33,6 @@ from everylabel.selection.pool.features import LazyScaled, with_room
 
 SAMPLE = 5000  # items that the scale is fitted on, or five times the number of features if that is more
 GROWN = 1.5  # growth factor of the pool after which the scale is fitted again
-BLOCK = 4096  # rows scaled at a time
 COPIED_UP_TO = 10**8  # n d: a scaled copy in single precision would take more than 400 MB
 FORMAT = "everylabel class names"
 RuledOut = Mapping[int, Collection[int]]
@@ -66,13 +65,7 @@ def sample_size(d: int) -> int:
 
 def on_scale(features: np.ndarray, scaling: Scaling) -> np.ndarray:
     """Return scaled features (m, d) in single precision."""
-    center, factor = scaling.center.astype(np.float32), np.float32(scaling.scale)
-    matrix = None if scaling.matrix is None else scaling.matrix.astype(np.float32)
-    scaled = np.empty(features.shape, np.float32)
-    for at in range(0, len(features), BLOCK):
-        part = np.subtract(features[at : at + BLOCK], center, dtype=np.float32)
-        np.multiply(part if matrix is None else part @ matrix, factor, out=scaled[at : at + BLOCK])
-    return scaled
+    return scaled_lazily(features, scaling)[:]
 
 
 def scaled_lazily(features: np.ndarray, scaling: Scaling) -> LazyScaled:
