@@ -42,6 +42,11 @@ def note(text: str) -> None:
     _line("[yellow]note:[/yellow]", text)
 
 
+def done(text: str) -> None:
+    """Print what a command has done on standard error."""
+    Console(stderr=True).print(escape(text), highlight=False, soft_wrap=True)
+
+
 def print_ready(address: str) -> None:
     """Print that the server is up."""
     print(f"everylabel is ready: {address}", flush=True)

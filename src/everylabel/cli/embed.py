@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from everylabel.cli import options
-from everylabel.cli.console import embedding_bar, join, note
+from everylabel.cli.console import done, embedding_bar, join, note
 
 if TYPE_CHECKING:
     from everylabel.data.items import Options
@@ -100,7 +98,7 @@ def _into_file(
             note(text)
         features = run(items, model, out=out, progress=lambda done: show(done, len(items)), **how)
     n, d = features.shape
-    _done(f"{n:,} rows of {d} features in {out}")
+    done(f"{n:,} rows of {d} features in {out}")
 
 
 def _into_shards(
@@ -117,7 +115,7 @@ def _into_shards(
         note(f"{made.kept:,} rows were there already")
     if made.broken:
         note(f"{made.broken:,} images cannot be read and are rows of NaN")
-    _done(f"{made.shards.rows:,} rows of {made.width} features in {len(made.shards.parts):,} shards in {out}")
+    done(f"{made.shards.rows:,} rows of {made.width} features in {len(made.shards.parts):,} shards in {out}")
 
 
 @contextmanager
@@ -129,7 +127,3 @@ def _noted_warnings() -> Iterator[None]:
     for warning in caught:
         if issubclass(warning.category, UserWarning):
             note(str(warning.message))
-
-
-def _done(text: str) -> None:
-    Console(stderr=True).print(escape(text), highlight=False, soft_wrap=True)

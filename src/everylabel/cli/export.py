@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from everylabel.cli import options
-from everylabel.cli.console import note, opened
+from everylabel.cli.console import done, note, opened
 from everylabel.formats.known import ENCODER, MLFLOW, MODELS, PROGRAMS, TABLES, Format
 
 if TYPE_CHECKING:
@@ -41,12 +39,10 @@ def export(
     folder: options.Folder = None,
 ) -> None:
     """Write labels, predictions or the model to a file. Works while people label."""
-    from everylabel.data.classes import column_list
-
-    console = Console(stderr=True)
     from everylabel.core.checks import check_choice
     from everylabel.core.errors import counted, listed
     from everylabel.core.files import write_atomically
+    from everylabel.data.classes import column_list
     from everylabel.formats.exports import (
         FORMATS,
         WHAT,
@@ -114,7 +110,7 @@ def export(
         note(f"{many} written as JSON, because some classes are unanswered: see the queue Unanswered")
     labelled, n = len(label_set.labels), len(project)
     left = len(to_predict(n, label_set)) if what in ("predictions", "all") else 0
-    done = {
+    exported_what = {
         "answers": f"answers on {counted(len(label_set.answers), 'item')}",
         "predictions": f"predictions of {counted(left, 'item')} without a label",
         "all": f"labels and predictions of {counted(labelled + len(label_set.test) + left, 'item')}",
@@ -122,7 +118,7 @@ def export(
         "model": f"model of {counted(labelled, 'labelled item')}",
         **{name: f"queue {about.title!r}" for name, about in QUEUES.items()},
     }.get(what, f"labels of {counted(len(exported(label_set)), 'item')}")
-    console.print(f"{done}, of {n:,} in all, in {escape(str(out))}", highlight=False, soft_wrap=True)
+    done(f"{exported_what}, of {n:,} in all, in {out}")
 
 
 def format_of(out: Path, formats: Mapping[str, Format]) -> str:

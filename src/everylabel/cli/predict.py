@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from everylabel.cli import options
-from everylabel.cli.console import embedding_bar, join, note, opened
+from everylabel.cli.console import done, embedding_bar, join, note, opened
 from everylabel.cli.export import format_of
 
 
@@ -43,12 +41,10 @@ def predict(
     New items are embedded with the project's encoder. For a folder of shards, as embed writes them, each
     shard becomes a table in the folder --out; a repeated run makes only the missing ones.
     """
-    from everylabel.data.classes import column_list
-
-    console = Console(stderr=True)
     from everylabel.core.checks import check_choice
-    from everylabel.core.errors import EverylabelError
+    from everylabel.core.errors import EverylabelError, counted
     from everylabel.core.files import write_atomically
+    from everylabel.data.classes import column_list
     from everylabel.data.datasets.catalog import dataset_key
     from everylabel.data.items import Options
     from everylabel.formats.exports import predicted_records
@@ -101,7 +97,7 @@ def predict(
             )
         if kept:
             note(f"{kept:,} rows were predicted before")
-        _done(console, predictions.rows - broken, out)
+        done(f"predictions of {counted(predictions.rows - broken, 'item')} in {out}")
         return
     embedder = None
     if is_shards(about.source):
@@ -119,10 +115,4 @@ def predict(
         sys.stdout.buffer.flush()
         return
     write_atomically(Path(out), lambda file: file.writelines(pieces), follow_links=True)
-    _done(console, len(predicted.items.ids), out)
-
-
-def _done(console: Console, n: int, out: str) -> None:
-    from everylabel.core.errors import counted
-
-    console.print(f"predictions of {counted(n, 'item')} in {escape(out)}", highlight=False, soft_wrap=True)
+    done(f"predictions of {counted(len(predicted.items.ids), 'item')} in {out}")

@@ -116,7 +116,9 @@ def _choice(annotation: Entry, control: str | None, imported: Imported, several:
     if annotation.get("was_cancelled"):
         imported.skipped["cancelled"] += 1
         return None
-    chosen = [choice for name, values in _choices(annotation) if control in (None, name) for choice in values]
+    chosen = [
+        choice for name, values in choices_in(annotation) if control in (None, name) for choice in values
+    ]
     if several:
         return list_text([str(choice).strip() for choice in chosen])
     if len(chosen) == 1 and str(chosen[0]).strip():
@@ -125,7 +127,8 @@ def _choice(annotation: Entry, control: str | None, imported: Imported, several:
     return None
 
 
-def _choices(annotation: Entry) -> Iterator[tuple[str, list[Any]]]:
+def choices_in(annotation: Entry) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the choices in an annotation's or prediction's results, each with the name of its Choices."""
     results = annotation.get("result")
     for result in results if isinstance(results, list) else ():
         value = result.get("value") if isinstance(result, dict) else None
@@ -146,7 +149,7 @@ def _person(completed_by: Any) -> str | None:
 def _check_control(path: Path, tasks: Iterable[Entry], kind: str, control: str | None = None) -> None:
     """Raise if there are several Choices and none is named, or the named one is missing."""
     entries = (entry for task in tasks for entry in _entries(task, kind))
-    names = list(dict.fromkeys(name for entry in entries for name, _ in _choices(entry)))
+    names = list(dict.fromkeys(name for entry in entries for name, _ in choices_in(entry)))
     if control is not None and names and control not in names:
         raise EverylabelError(
             f"{str(path)!r} has no Choices named {control!r}; expected one of {listed(names)}"

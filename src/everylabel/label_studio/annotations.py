@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from everylabel.core.errors import EverylabelError
+from everylabel.formats.label_studio import choices_in
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import Entry, Value, classes_of
 from everylabel.log import events
@@ -61,12 +62,8 @@ def read_annotation(stored: Any, control: str, task: Any = None) -> Annotation:
 
 def choices_of(result: Any, control: str) -> tuple[str, ...]:
     """Return the choices of an annotation's or prediction's result."""
-    found: list[str] = []
-    for part in result if isinstance(result, list) else ():
-        value = part.get("value") if isinstance(part, Mapping) and part.get("from_name") == control else None
-        choices = value.get("choices") if isinstance(value, Mapping) else None
-        found += [str(choice) for choice in choices] if isinstance(choices, list) else []
-    return tuple(found)
+    named = choices_in({"result": result})
+    return tuple(str(choice) for name, choices in named if name == control for choice in choices)
 
 
 class LoggedAnnotation(NamedTuple):

@@ -162,12 +162,17 @@ def _content(kind: str, digests: Sequence[str]) -> str:
 
 
 def _embed_content(
-    kind: str, model: str | None, trust_code: bool, progress: Progress | None, content: Any, **files: Path
+    kind: str,
+    model: str | None,
+    trust_code: bool,
+    progress: Progress | None,
+    content: Any,
+    **files: Path | None,
 ) -> np.ndarray:
-    """Return features of the given content, written to a file if one is named."""
+    """Return features of the given content; files : those of `embed`, such as out and fit."""
     show = None if progress is None else lambda done: progress(done, len(content))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # they are left out with a note
+        warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # the caller reports them
         how: dict[str, Any] = {"kind": kind, "progress": show, "trust_model_code": trust_code, **files}
         return embed(content, model, **how)
 
@@ -260,11 +265,7 @@ def broken_rows(rows: np.ndarray) -> tuple[int, ...]:
 def embed_as(items: Any, place: Path, trust_code: bool, progress: Progress | None = None) -> np.ndarray:
     """Return features of other items, embedded like those in this folder; NaN for broken images."""
     kind, model, fit = made_by(place)
-    show = None if progress is None else lambda done: progress(done, len(items))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # the caller reports them
-        how: dict[str, Any] = {"kind": kind, "fit": fit, "trust_model_code": trust_code}
-        return embed(items, model, progress=show, **how)
+    return _embed_content(kind, model, trust_code, progress, items, fit=fit)
 
 
 def made_by(place: Path) -> tuple[str, str | None, Path | None]:
