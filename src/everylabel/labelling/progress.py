@@ -3,8 +3,8 @@
 The model's accuracy is estimated in the background (`quality/assessment.py`); this module reads the logged
 estimates.
 
-It also advises to stop. p is the model on all n labels, q the model without the last m (a fifth); y and z are
-the classes that p and q predict:
+It also advises to stop. p is the model on all n labels, q the model without the last m (a fifth of those that
+the model did not foretell: `quality/assessment.py`); y and z are the classes that p and q predict:
     gain = mean over unlabelled items of p(y) - p(z)       expected accuracy that the last m labels brought
     next = gain log(1 + AHEAD / n) / log(n / (n - m))      the same for AHEAD more, if it grows with log n
 The page suggests to stop if next is below LITTLE in two estimates at least APART labels apart; how often this
