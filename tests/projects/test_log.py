@@ -153,7 +153,7 @@ def test_classes_that_a_later_start_adds_are_reported(tmp_path: Path) -> None:
         bring_up_to_date(store, ["0"], classes=["b", "a"], note=said.append)
         assert said == []
         bring_up_to_date(store, ["0"], classes=["a", "late, or not"], note=said.append)
-        assert said == ["1 class is added: late, or not; 2 classes stay"]
+        assert said == ['1 class is added: "late, or not"; 2 classes stay']
         bring_up_to_date(store, ["0"], classes=["late or not"], note=said.append)
     assert "did you mean 'late, or not' in place of 'late or not'?" in said[-1]
     assert "can be merged and removed on the page" in said[-1]
