@@ -22,6 +22,7 @@ from everylabel.core.errors import EverylabelError, counted, listed, nearest
 from everylabel.data.cells import is_missing, label_of
 
 UNLABELLED = -1
+HINTS = 5  # similar names that a note shows
 LOOKED_AT = 12  # new names that are compared with existing ones, to detect typing errors
 MOST_CLASSES = 1000
 LONGEST_NAME = 200
@@ -105,7 +106,9 @@ def meant(new: Iterable[str], known: Iterable[str]) -> str:
     there = [*known]
     near = [(nearest(name, there), name) for name in islice(new, LOOKED_AT)]
     pairs = [f"{one!r} in place of {name!r}" for one, name in near if one and not _only_numbered(one, name)]
-    return f"; did you mean {listed(pairs)}? Classes can be merged and removed on the page" if pairs else ""
+    more = f" and {len(pairs) - HINTS} more" if len(pairs) > HINTS else ""
+    hint = f"; did you mean {', '.join(pairs[:HINTS])}{more}? Classes can be merged and removed on the page"
+    return hint if pairs else ""
 
 
 def _only_numbered(one: str, other: str) -> bool:
