@@ -79,3 +79,23 @@ def test_unreliable_source_is_found_by_labels(
     ]
     assert found == [True, False, False]
     assert are_confirmed(shuffled, h[idx[:3]], texts[1][idx[:3]], K, 1.0)  # too few to ask
+
+
+def test_few_labels_of_many_classes_do_not_refute_names_and_shuffled_names_are_found() -> None:
+    k, rng = 150, np.random.default_rng(2)
+    vectors = 3.0 * rng.normal(size=(k, 60)) / np.sqrt(60)
+    y = rng.permutation(np.repeat(np.arange(k), 4))
+    texts = vectors[y] + rng.normal(size=(len(y), 60)) * 0.7
+    scaling = fit_pool_scaling(texts)
+    h, precision = scaling(texts), suited_precision(k)
+    rows = name_rows({c: vectors[c][None] for c in range(k)}, scaling)
+    shuffled = name_rows({c: vectors[c - 1][None] for c in range(k)}, scaling)
+    assert rows is not None
+    assert shuffled is not None
+    alone = el.fit_map(*rows[:2], k, precision, weights=rows.weights)
+    hits = np.argmax(h @ alone[:-1] + alone[-1], axis=1) == y
+    hard = np.flatnonzero(~hits)[:5]  # all guesses are wrong, as on items that a strategy chooses
+    assert len(hard) == 5
+    assert are_confirmed(rows, h[hard], y[hard], k, precision)
+    assert are_confirmed(rows, h[:60], y[:60], k, precision)
+    assert not are_confirmed(shuffled, h[:20], y[:20], k, precision)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import betaincinv
 
 from everylabel.core import fit_map, laplace
 from everylabel.core.arrays import log_softmax
@@ -24,6 +25,7 @@ from everylabel.models.scaling import POOL_NORM, Scaling
 LIGHTEST, HEAVIEST = 3.0, 10.0  # limits of the weight of a class's names, in labels
 MOST_WORK = 3 * 10**6  # k (n + k)^2 up to which leave-one-out decides
 AGREEMENT = 0.2  # least Cohen's kappa between names and labels, where leave-one-out is too much work
+CONFIDENCE = 0.9  # of the upper bound of this agreement
 FEW = 4  # labels below which names are used without a test
 
 
@@ -95,12 +97,18 @@ def are_confirmed(
 def _agree(
     names: NameRows, features: np.ndarray, labels: np.ndarray, n_classes: int, prior_precision: float
 ) -> bool:
-    """Return whether names alone and labels agree: kappa = (hits - chance) / (1 - chance) (Cohen 1960)."""
+    """Return whether names alone and labels may agree: kappa = (hits - chance) / (1 - chance) (Cohen 1960).
+
+    hits is an upper confidence bound of the share on which both agree: with five labels of 150 classes,
+    one hit or none says little, and without names the model knows five classes at most.
+    """
+    n = len(labels)
     alone = fit_map(*names[:2], n_classes, prior_precision, weights=names.weights, tol=1e-4)
     guesses = np.argmax(features @ alone[:-1] + alone[-1], axis=1)
-    shares = (np.bincount(numbers, minlength=n_classes) / len(labels) for numbers in (guesses, labels))
+    shares = (np.bincount(numbers, minlength=n_classes) / n for numbers in (guesses, labels))
     chance = max(float(np.dot(*shares)), 1.0 / n_classes)  # agreement if guesses and labels were independent
-    hits = float(np.mean(guesses == labels))
+    same = int(np.sum(guesses == labels))
+    hits = float(betaincinv(same + 1, n - same, CONFIDENCE)) if same < n else 1.0  # Clopper and Pearson
     return hits - chance > AGREEMENT * (1.0 - chance)
 
 
