@@ -20,7 +20,7 @@ from benchmarks.results import write
 from benchmarks.timing import report
 from everylabel.core.arrays import softmax
 from everylabel.core.leave_one_out import leave_one_out
-from everylabel.labelling.auto_label import how_many, neighbour_agreement
+from everylabel.labelling.auto_label import neighbour_agreement, number_to_propose
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.training import FeatureTable, TrainingSet, in_order, train
 from everylabel.labelling.quality.accuracy import Verdicts, calibrated
@@ -112,7 +112,7 @@ def measure(name: str, folder: Path, reps: int) -> dict[str, Any]:
     runs: list[dict[str, Any]] = []
     for seed in range(reps):
         score, right, wrong = labelled(load(name, folder, seed), seed)
-        n, rng = how_many(right, len(score), RATE), np.random.default_rng(seed)
+        n, rng = number_to_propose(right, len(score), RATE), np.random.default_rng(seed)
         ends = [confirm(score[:n], wrong[:n], rng) for _ in range(ORDERS if n else 0)] or [(0, False, 0)]
         half = -(-len(score) // 2)
         runs.append(

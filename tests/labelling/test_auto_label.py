@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from everylabel.labelling import auto_label, progress
-from everylabel.labelling.auto_label import how_many, neighbour_agreement
+from everylabel.labelling.auto_label import neighbour_agreement, number_to_propose
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.quality.certificate import certify
 from everylabel.labelling.service import Service, label_many
@@ -205,11 +205,11 @@ def _cosines(rows: np.ndarray) -> np.ndarray:
 
 
 def test_half_of_the_rest_is_proposed_unless_too_many_errors_are_expected() -> None:
-    assert how_many(np.full(90, 0.98), 100, 0.05) == 50
-    assert how_many(np.full(90, 0.999), 100, 0.05) == 90  # all that have a class
-    assert how_many(np.full(90, 0.85), 100, 0.05) == 0
-    assert how_many(np.r_[np.full(20, 0.999), np.full(80, 0.5)], 100, 0.05) == 20
-    assert how_many(np.zeros(0), 100, 0.05) == 0
+    assert number_to_propose(np.full(90, 0.98), 100, 0.05) == 50
+    assert number_to_propose(np.full(90, 0.999), 100, 0.05) == 90  # all that have a class
+    assert number_to_propose(np.full(90, 0.85), 100, 0.05) == 0
+    assert number_to_propose(np.r_[np.full(20, 0.999), np.full(80, 0.5)], 100, 0.05) == 20
+    assert number_to_propose(np.zeros(0), 100, 0.05) == 0
 
 
 def test_model_gives_items_of_a_multi_label_project_all_their_classes(tmp_path: Path) -> None:

@@ -1,18 +1,21 @@
 """Auto-labelling: the model labels the rest once people have confirmed enough of a random sample.
 
-The items, and the labels that the model would give them, are fixed at the start. A label is a class. In a
-multi-label project it is all classes of an item, and wrong if one of them is; or a yes or no to one class,
-and the item stays in the pool for the others. Items are ranked by
-    score = p q,    p the probability of the label, q the mean probability of its class at the NEAREST items
-(a labelled neighbour counts with its label; q = 1 in a multi-label project). Confident errors lie among items
-of another class, and q finds them: on DBpedia-14 it lowered the error rate of the better half from 1.7 to 1.0
-%, on 12 classes of Banking-77 from .5 to .2 %.
+1. `start` fixes a set of items, and the label that the model would give each.
+2. People confirm items of the set in random order, without seeing the guess.
+3. `quality/certificate.py` determines when the model may label, and moves on to better items when errors appear.
+4. `finish` labels the largest certified set. The guarantee covers all its items, also the confirmed ones.
 
-The set holds half of the free items. It holds more if the expected error rate, by the calibration of
-`quality/accuracy.py`, is at most MARGIN of the allowed one: after a single error, a rate of 5 % needs more
-than 90 confirmations. People confirm in random order without seeing the guess. `quality/certificate.py`
-determines when the model may label, and moves on to better items when errors appear. The guarantee covers all
-items of the certified set, including the confirmed ones. Figures of six datasets: `benchmarks/auto_label.py`.
+A label is a class. In a multi-label project it is all classes of an item, and wrong if one of them is; or it is
+a yes or no to one class, and the item stays in the pool for the others.
+
+Items are ranked by
+    score = p q,    p the probability of the label, q the mean probability of its class at the NEAREST items
+A labelled neighbour counts with its label; q = 1 in a multi-label project. Confident errors lie among items of
+another class, and q finds them: on DBpedia-14 it lowered the error rate of the better half from 1.7 to 1.0 %,
+on 12 classes of Banking-77 from .5 to .2 %. The set holds the better half of the free items. It holds more if
+the expected error rate, by the calibration of `quality/accuracy.py`, is at most MARGIN of the allowed one:
+after a single error, a rate of 5 % needs more than 90 confirmations. Figures of six datasets:
+`benchmarks/auto_label.py`.
 """
 
 from collections.abc import Sequence
@@ -32,8 +35,9 @@ from everylabel.log.events import AutoLabel, Promise, Release
 from everylabel.selection.pool import Where
 
 MARGIN = 0.1  # share of the allowed error rate at which 60 confirmations will probably find no error
-HOPELESS = 2  # half is not proposed if its expected error rate is this many times the allowed one. The
-# calibration knows nothing of neighbours: it expected 5 to 8 % in DBpedia-14's better half, which had 1 %
+# The better half is not proposed if its expected error rate is HOPELESS times the allowed one. The calibration
+# knows nothing of neighbours: it expected 5 to 8 % in the better half of DBpedia-14, which had 1 %.
+HOPELESS = 2
 REFERENCES, FEWEST = 2000, 200  # items among which neighbours are searched; fewer in large pools
 PAIRS = 4 * 10**7  # pairs of items compared, about half a second with 384 features
 NEAREST = 20  # neighbours among REFERENCES items; fewer, but at least 5, among fewer items
@@ -50,7 +54,7 @@ class Candidate(NamedTuple):
 
 
 class PoolCopy(NamedTuple):
-    """A copy of what candidates are computed from. n free items, k classes."""
+    """A copy of the data that candidates are computed from. n free items, k classes."""
 
     free: np.ndarray  # (n,)
     probs: np.ndarray  # (n, k)
@@ -58,7 +62,7 @@ class PoolCopy(NamedTuple):
     columns: np.ndarray  # (k,) numbers of the classes; one if people confirm one class
     features: Any  # of all items
     labelled: np.ndarray  # the labelled items,
-    given: np.ndarray  # and the columns of their labels
+    label_columns: np.ndarray  # and the column of the label of each
 
 
 def preview(views: Views, rate: float, confidence: float, class_: int | None = None) -> Future[Reply]:
@@ -186,7 +190,7 @@ def _candidates(views: Views, rate: float, class_: int | None) -> list[Candidate
         score = sure * _agreement(now, views.state.seed)
     at = at[np.argsort(-score[at], kind="stable")]
     right = sure[at] if known is None or known.verdicts is None else calibrated(known.verdicts, sure[at])
-    at = at[: how_many(right, len(probs), rate)]
+    at = at[: number_to_propose(right, len(probs), rate)]
     return [Candidate(int(now.free[j]), labels[j], float(sure[j]), float(score[j])) for j in at]
 
 
@@ -194,9 +198,9 @@ def _agreement(now: PoolCopy, seed: int) -> np.ndarray:
     """Return q (m,): how probable the NEAREST items make each free item's class."""
     k, rng = now.probs.shape[1], np.random.default_rng(seed)
     most = min(REFERENCES, max(FEWEST, PAIRS // len(now.free)))
-    labelled = rng.permutation(np.flatnonzero(now.given < k))[: most // 2]
+    labelled = rng.permutation(np.flatnonzero(now.label_columns < k))[: most // 2]
     beside = rng.permutation(len(now.free))[: most - len(labelled)]
-    known = np.concatenate([np.eye(k)[now.given[labelled]], now.probs[beside]])
+    known = np.concatenate([np.eye(k)[now.label_columns[labelled]], now.probs[beside]])
     references = np.concatenate([now.labelled[labelled], now.free[beside]])
     return neighbour_agreement(now.features, references, known, now.free, now.probs)
 
@@ -230,7 +234,7 @@ def _why_not(state: State) -> str:
     return f"{now['confirmed']} confirmed, {now['wrong']} wrong, cannot promise {now['rate']:.1%} yet; {more}"
 
 
-def how_many(right: np.ndarray, n_free: int, rate: float) -> int:
+def number_to_propose(right: np.ndarray, n_free: int, rate: float) -> int:
     """Return how many items to propose: at least half of the free ones, unless an error rate forbids that.
 
     right : (m,) probabilities that the model is right, the best items first
