@@ -27,9 +27,7 @@ from everylabel.data.readers.table import (
 )
 
 SUFFIXES = (".npy", ".npz")
-LARGEST = np.float32(
-    1e18
-)  # largest feature: its square must not overflow; half precision would make it infinite
+LARGEST = np.float32(1e18)  # largest feature: its square must not overflow (float16 would make it inf)
 FEATURES, LABELS = ("X", "features", "embeddings"), ("y", "labels")
 KNOWN = (*FEATURES, *LABELS, "ids", "classes")
 
