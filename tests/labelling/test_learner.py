@@ -161,7 +161,7 @@ def test_item_moves_between_all_states(exact: bool, back: Place) -> None:
 
 
 def test_a_difference_equals_its_changes_one_by_one(exact: bool) -> None:
-    changes = {30: labelled(3), 31: LEASED, 32: EXCLUDED, 33: labelled(1), 34: labelled(2)}
+    changes = {30: labelled(3), 32: EXCLUDED, 33: labelled(1), 34: labelled(2), 31: LEASED}
     one, many = learner(known({})), learner(known({}))
     for n in range(1, len(changes) + 1):
         one.move_to(known(dict(list(changes.items())[:n])))
@@ -169,6 +169,16 @@ def test_a_difference_equals_its_changes_one_by_one(exact: bool) -> None:
     np.testing.assert_allclose(mean(one), mean(many), atol=1e-6)
     np.testing.assert_allclose(one.pool.logits(), many.pool.logits(), atol=1e-4)
     np.testing.assert_array_equal(one.pool.state, many.pool.state)
+
+
+def test_labels_are_learned_before_leases_that_come_with_them(exact: bool) -> None:
+    lease_first, label_first = learner(known({})), learner(known({}))
+    lease_first.move_to(known({31: LEASED, 32: labelled(3), 33: labelled(1)}))
+    label_first.move_to(known({32: labelled(3), 33: labelled(1)}))
+    np.testing.assert_array_equal(mean(lease_first), mean(label_first))
+    for made in (lease_first, label_first):  # an answer to the leased item is one step then
+        made.move_to(known({31: labelled(2), 32: labelled(3), 33: labelled(1)}))
+    np.testing.assert_allclose(lease_first.pool.logits(), label_first.pool.logits(), atol=1e-4)
 
 
 def test_many_labels_at_once_are_learned_by_one_training(monkeypatch: pytest.MonkeyPatch) -> None:

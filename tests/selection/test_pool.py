@@ -56,6 +56,17 @@ def test_cache_after_mixed_operations(likelihood: str) -> None:
         check_cache(pool, 1e-6)
 
 
+@pytest.mark.parametrize("n_labels", [2, 9])  # the mean then changes along few directions, and along many
+def test_labels_that_are_learned_again_without_a_lease_update_the_logits(n_labels: int) -> None:
+    pool, _, labels, _ = problem(n=90, d=12, k=9, n_labelled=12, likelihood="categorical")
+    leased, *others = pool.free_idx[: n_labels + 1].tolist()
+    pool.condition(leased)
+    for i in others:
+        pool.add(i, labels[i])
+    pool.add(leased, labels[leased])
+    check_cache(pool)
+
+
 @pytest.mark.parametrize("method", ["second_order", "first_order"])
 @pytest.mark.parametrize("likelihood", ["gaussian", "categorical", "binary"])
 def test_one_label_is_the_cores_update(likelihood: str, method: str) -> None:

@@ -122,12 +122,21 @@ def thresholds_of(
         return thresholds(probs, answers) if len(probs) else np.full(posterior.n_classes, USUAL)
     if not len(features):
         return None
-    others = np.ones(len(features), bool)
+    rows = np.asarray(features[choosing(len(features), labelled)], np.float64)
+    return pool_thresholds(predict_proba(posterior, rows, method="mean"), posterior)
+
+
+def choosing(n: int, labelled: Iterable[int]) -> np.ndarray:
+    """Return the instances of a pool of n that choose thresholds: unlabelled ones, if there are any."""
+    others = np.ones(n, bool)
     others[np.fromiter(labelled, np.int64)] = False
-    left = np.flatnonzero(others) if others.any() else np.arange(len(features))
-    some = left[np.linspace(0, len(left) - 1, min(len(left), CHOSEN_FROM)).astype(np.int64)]
-    rows = np.asarray(features[some], np.float64)
-    found = thresholds(predict_proba(posterior, rows, method="mean"))
+    left = np.flatnonzero(others) if others.any() else np.arange(n)
+    return left[np.linspace(0, len(left) - 1, min(len(left), CHOSEN_FROM)).astype(np.int64)]
+
+
+def pool_thresholds(probs: np.ndarray, posterior: Posterior) -> np.ndarray:
+    """Return thresholds by the probabilities of `choosing`; at least USUAL for classes without a positive."""
+    found = thresholds(probs)
     if posterior.data is None or not len(posterior.data):
         return found
     never = np.nansum(np.asarray(to_numpy(posterior.data.labels)), axis=0) <= 0.0

@@ -29,7 +29,7 @@ from everylabel.labelling.sources.joint_training import posterior_of, rows_of, t
 from everylabel.labelling.sources.review import Reviewed, review_given
 from everylabel.labelling.state.types import FREE, REVIEW, ClassSet, Place, Suggestions
 from everylabel.models.names import NameRows
-from everylabel.models.thresholds import USUAL, thresholds_of
+from everylabel.models.thresholds import USUAL, choosing, pool_thresholds
 from everylabel.selection import Pool, select, select_question
 from everylabel.selection.pool import Where
 from everylabel.selection.pool.features import LazyScaled
@@ -187,8 +187,9 @@ class Learner:
         self.deferred -= changed.keys()
         if len(labels) > DEFERRED_FROM:  # many approximate steps would cost time and precision
             self.deferred |= {item for item in labels if changed[item].label is not None}
+        # leases last: when one ends, labels learned after it are learned again
         with self.pool.together():
-            for item, place in changed.items():
+            for item, place in sorted(changed.items(), key=lambda one: one[1].where is Where.LEASED):
                 # a deferred label is not learned yet, but nobody should be asked about its item
                 self._put(item, Place(Where.EXCLUDED) if item in self.deferred else place)
 
@@ -237,9 +238,10 @@ class Learner:
         return np.array([self.thresholds.get(number, USUAL) for number in numbers])
 
     def choose_thresholds(self) -> None:
-        """Choose decision thresholds by the unlabelled items; they stay until the next call."""
-        found = thresholds_of(self.trained, self.pool.features, self.pool.labelled_idx)
-        if found is not None:
+        """Choose decision thresholds by the unlabelled items; call after training. They stay until then."""
+        if self.multi_label and len(self.pool):
+            some = choosing(len(self.pool), self.pool.labelled_idx)
+            found = pool_thresholds(self.link(self.pool.logits(some)), self.trained)
             self.thresholds = dict(zip(self.columns, found.tolist(), strict=False))
 
     def expected_accuracy(self) -> float:

@@ -21,8 +21,11 @@ from everylabel.selection.pool.view import shares_cov
 ALONG = 1e-8  # relative residual below which a change counts as lying in a span
 
 
-def update_logits(cached: Any, old: Posterior, new: Posterior, i: int) -> None:
-    """Update cached logits from posterior `old` to `new`, which differ by instance i, in one pass."""
+def update_logits(cached: Any, old: Posterior, new: Posterior, i: int, few: bool) -> None:
+    """Update cached logits from posterior `old` to `new`, which differ by instance i, in one pass.
+
+    few : as in `update_logits_many`; several labels are learned again if i was leased before them
+    """
     if new.mean is old.mean and not cached.has_variances:  # only the covariance has changed
         return
     change = to_numpy(new.mean) - to_numpy(old.mean)
@@ -40,26 +43,22 @@ def update_logits(cached: Any, old: Posterior, new: Posterior, i: int) -> None:
             cached.forget_variances()
     narrows = cached.has_variances and taken != 0.0
     residual = -(v @ change) / max(v @ v, 1e-300)  # change = -v residual', if it is along v
-    if not _is_small(change + np.outer(v, residual), change):
+    if _is_small(change + np.outer(v, residual), change):
+        if narrows or np.any(residual):
+            cached.move(v, residual, taken)
+    elif narrows or not (few and _move_few(cached, change)):
         _recompute(cached, new, change, v if narrows else None, taken)
-    elif narrows or np.any(residual):
-        cached.move(v, residual, taken)
 
 
 def update_logits_many(cached: Any, old: Posterior, new: Posterior, few: bool) -> None:
     """Update cached logits from posterior `old` to `new`, which differ by several instances.
 
-    few : at most FEW; the change of the mean is then V A with as few columns V, and F += A' (X V)'
+    few : whether the mean may have changed along few directions
     """
     cached.forget_variances()
     change = to_numpy(new.mean) - to_numpy(old.mean)
-    if few:
-        directions, sizes, shares = np.linalg.svd(change, full_matrices=False)
-        m = int(np.sum(sizes > ALONG * sizes[0]))
-        if m <= FEW:
-            cached.move(directions[:, :m], -(sizes[:m, None] * shares[:m]).T, 0.0)
-            return
-    _recompute(cached, new, change)
+    if not (few and _move_few(cached, change)):
+        _recompute(cached, new, change)
 
 
 def add_class_logits(cached: Any, new: Posterior) -> None:
@@ -67,6 +66,15 @@ def add_class_logits(cached: Any, new: Posterior) -> None:
     cached.add_classes(int(new.mean.shape[1]))
     if not shares_cov(new):
         cached.forget_variances()
+
+
+def _move_few(cached: Any, change: np.ndarray) -> bool:
+    """Update the logits if the change of the mean is V A with at most FEW columns V: F += A' (X V)'."""
+    directions, sizes, shares = np.linalg.svd(change, full_matrices=False)
+    m = int(np.sum(sizes > ALONG * sizes[0]))
+    if m <= FEW:
+        cached.move(directions[:, :m], -(sizes[:m, None] * shares[:m]).T, 0.0)
+    return m <= FEW
 
 
 def _recompute(

@@ -390,7 +390,7 @@ class Pool(LearningPool):
             if i is None:
                 add_class_logits(self._cached, posterior)
             else:
-                update_logits(self._cached, old, posterior, i)
+                update_logits(self._cached, old, posterior, i, self.method != "exact")
 
     def _turn(self, idx: int, old: Where, new: Where, expected: str) -> None:
         here = self.where(idx)
