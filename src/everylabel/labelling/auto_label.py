@@ -2,17 +2,18 @@
 
 1. `start` fixes a set of items, and the label that the model would give each.
 2. People confirm items of the set in random order, without seeing the guess.
-3. `quality/certificate.py` determines when the model may label, and moves on to better items when errors appear.
+3. `quality/certificate.py` determines when the model may label, and moves on to better items when errors
+   appear.
 4. `finish` labels the largest certified set. The guarantee covers all its items, also the confirmed ones.
 
-A label is a class. In a multi-label project it is all classes of an item, and wrong if one of them is; or it is
-a yes or no to one class, and the item stays in the pool for the others.
+A label is a class. In a multi-label project it is all classes of an item, and wrong if one of them is; or it
+is a yes or no to one class, and the item stays in the pool for the others.
 
 Items are ranked by
     score = p q,    p the probability of the label, q the mean probability of its class at the NEAREST items
-A labelled neighbour counts with its label; q = 1 in a multi-label project. Confident errors lie among items of
-another class, and q finds them: on DBpedia-14 it lowered the error rate of the better half from 1.7 to 1.0 %,
-on 12 classes of Banking-77 from .5 to .2 %. The set holds the better half of the free items. It holds more if
+A labelled neighbour counts with its label; q = 1 in a multi-label project. Confident errors lie among items
+of another class, and q finds them: on DBpedia-14 it lowered the error rate of the better half from 1.7 to
+1.0 %, on 12 classes of Banking-77 from .5 to .2 %. The set holds the better half of the free items. It holds more if
 the expected error rate, by the calibration of `quality/accuracy.py`, is at most MARGIN of the allowed one:
 after a single error, a rate of 5 % needs more than 90 confirmations. Figures of six datasets:
 `benchmarks/auto_label.py`.
@@ -35,8 +36,9 @@ from everylabel.log.events import AutoLabel, Promise, Release
 from everylabel.selection.pool import Where
 
 MARGIN = 0.1  # share of the allowed error rate at which 60 confirmations will probably find no error
-# The better half is not proposed if its expected error rate is HOPELESS times the allowed one. The calibration
-# knows nothing of neighbours: it expected 5 to 8 % in the better half of DBpedia-14, which had 1 %.
+# The better half is not proposed if its expected error rate is HOPELESS times the allowed one. The
+# calibration knows nothing of neighbours: it expected 5 to 8 % in the better half of DBpedia-14,
+# which had 1 %.
 HOPELESS = 2
 REFERENCES, FEWEST = 2000, 200  # items among which neighbours are searched; fewer in large pools
 PAIRS = 4 * 10**7  # pairs of items compared, about half a second with 384 features
