@@ -13,9 +13,9 @@ Items are ranked by
     score = p q,    p the probability of the label, q the mean probability of its class at the NEAREST items
 A labelled neighbour counts with its label; q = 1 in a multi-label project. Confident errors lie among items
 of another class, and q finds them: on DBpedia-14 it lowered the error rate of the better half from 1.7 to
-1.0 %, on 12 classes of Banking-77 from .5 to .2 %. The set holds the better half of the free items. It holds more if
-the expected error rate, by the calibration of `quality/accuracy.py`, is at most MARGIN of the allowed one:
-after a single error, a rate of 5 % needs more than 90 confirmations. Figures of six datasets:
+1.0 %, on 12 classes of Banking-77 from .5 to .2 %. The set holds the better half of the free items. It
+holds more if the expected error rate, by the calibration of `quality/accuracy.py`, is at most MARGIN of the
+allowed one: after a single error, a rate of 5 % needs more than 90 confirmations. Figures of six datasets:
 `benchmarks/auto_label.py`.
 """
 
