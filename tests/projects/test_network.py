@@ -163,6 +163,23 @@ def test_labels_that_cannot_be_learned_are_refused_and_leave_no_files(source: Pa
     assert list(left.parent.iterdir()) == []
 
 
+@pytest.mark.parametrize("what", ["memory", "disk space"])
+def test_an_attempt_without_room_is_refused_and_labelling_continues(
+    source: Path, bert: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if what == "memory":
+        monkeypatch.setattr(network, "_free_memory", lambda: 2.0**29)
+    else:
+        usage = shutil.disk_usage(source)._replace(free=2**28)
+        monkeypatch.setattr(network.shutil, "disk_usage", lambda folder: usage)
+    with opened(source, bert) as service:
+        label(service)
+        with pytest.raises(EverylabelError, match=rf"GB of {what} are free; fine-tuning needs"):
+            trainer_of(service)._attempt()
+        assert not (source.with_name("texts.csv.everylabel") / FOLDER).exists()
+        service.label("me", "t120", 0).result()
+
+
 def test_a_deleted_generation_falls_back_to_frozen_features(tuned: Tuned, bert: str) -> None:
     source, frozen = tuned.source, tuned.frozen
     shutil.rmtree(source.with_name("texts.csv.everylabel") / FOLDER)

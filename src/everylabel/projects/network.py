@@ -59,6 +59,8 @@ GROWN = 1.5  # growth factor of the labels between attempts
 AGAIN = 1.1  # growth factor after which a failed attempt is repeated
 MOST_ITEMS = 20_000  # above this, re-embedding takes minutes: people are asked first
 WAIT = 0.5  # seconds between checks
+MEMORY = 1.5 * 2**30  # bytes that the process of an attempt may need
+DISK, DISK_PER_ITEM = 2**29, 4096  # bytes for weights and cache, and for the features of an item
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,29 @@ def weights_digest(place: Path) -> str:
     return hashlib.blake2b("".join(map(file_digest, files)).encode(), digest_size=16).hexdigest()
 
 
+def _check_room(folder: Path, n_items: int) -> None:
+    """Raise if memory or disk space is too small for an attempt."""
+    disk, needed = shutil.disk_usage(folder).free, DISK + DISK_PER_ITEM * n_items
+    if disk < needed:
+        raise EverylabelError(
+            f"{disk / 2**30:.1f} GB of disk space are free; fine-tuning needs {needed / 2**30:.1f} GB"
+        )
+    memory = _free_memory()
+    if memory is not None and memory < MEMORY:
+        raise EverylabelError(
+            f"{memory / 2**30:.1f} GB of memory are free; fine-tuning needs {MEMORY / 2**30:.1f} GB"
+        )
+
+
+def _free_memory() -> float | None:
+    """Return the bytes of memory that a new process may use; None where the system does not report them."""
+    with suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024.0 * float(line.split()[1])
+    return None
+
+
 def opened_desk(
     project: Project,
     rows: FeatureTable,
@@ -364,6 +389,7 @@ class NetworkTrainer:
         # a unique name: the process of a killed server may still be running
         part = folder / f"{number}-{token_hex(4)}{PART}"
         ids, job = self.desk.read(self._job).result()
+        _check_room(self.project.folder, len(ids))
         items = [str(item) for item in self.content(ids)]
         part.mkdir(parents=True, mode=0o700)
         try:
