@@ -92,7 +92,7 @@ def test_a_running_server_is_used(tmp_path: Path) -> None:
         assert server.client.get("/api/progress")["labelled"] == 6
         wrong = run("digits", "--url", server.address, "--strategy", "margin")
         assert wrong.exit_code == 2
-        assert "--strategy is a running server's own setting" in wrong.output
+        assert "--strategy is a setting of the running server" in wrong.output
 
 
 def test_impossible_simulation_is_refused() -> None:

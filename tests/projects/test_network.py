@@ -171,7 +171,7 @@ def test_an_attempt_without_room_is_refused_and_labelling_continues(
         monkeypatch.setattr(network, "_free_memory", lambda: 2.0**29)
     else:
         usage = shutil.disk_usage(source)._replace(free=2**28)
-        monkeypatch.setattr(network.shutil, "disk_usage", lambda folder: usage)
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
     with opened(source, bert) as service:
         label(service)
         with pytest.raises(EverylabelError, match=rf"GB of {what} are free; fine-tuning needs"):

@@ -332,10 +332,11 @@ def _delimited(path: Path, encoding: str | None, long_rows: str | None) -> tuple
 def _report_long(name: str, rows: list[str], n: int, delimiter: str, long_rows: str | None) -> None:
     """Warn about rows with more cells than the header; raise unless `long_rows` says what to do."""
     what = f"{len(rows):,} row(s) of {name} have more cells than the header's {n}"
+    shown = ", ".join(rows[:5]) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
     if long_rows is None:
         raise EverylabelError(
-            f"{what}: {listed(rows)}; put a cell that holds {delimiter!r} in double quotes, or pass "
+            f"{what}: {shown}; put a cell that holds {delimiter!r} in double quotes, or pass "
             f"--long-rows {JOIN} (extra cells belong to the last one) or {CUT} (they are dropped)"
         )
     done = "joined to the last" if long_rows == JOIN else "left out"
-    warnings.warn(f"{what}, which were {done}: {listed(rows)}", EverylabelWarning, stacklevel=2)
+    warnings.warn(f"{what}, which were {done}: {shown}", EverylabelWarning, stacklevel=2)
