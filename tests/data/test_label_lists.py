@@ -1,6 +1,7 @@
 """Labels of several classes: lists in a cell, JSON, columns of 0 and 1; and what looks like a list."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -80,9 +81,19 @@ def test_a_single_label_column_that_seems_to_hold_lists_is_noticed(tmp_path: Pat
     table = tmp_path / "posts.csv"
     table.write_text("text,label\none,a;b\ntwo,a\nthree,b;c\nfour,c;b\n")
     notes = read_table(table, Options("text", label_column="label")).notes
-    assert any("look like lists" in note and "--multi-label" in note for note in notes)
+    (note,) = [note for note in notes if "look like lists" in note]
+    assert note.endswith("begin with --multi-label --label-separator ';'")
     assert odd_labels(["Yes, please", "No, thanks", "maybe"]) == []
     assert odd_labels(["a", "b", "a"]) == []
+
+
+@pytest.mark.parametrize("write", [json.dumps, str])  # as JSON, and as pandas writes a Python list
+def test_the_note_on_written_lists_names_no_separator(write: Callable[[list[str]], str]) -> None:
+    cells = [write(names) for names in (["a", "b"], ["a"], ["b", "c"], [])]
+    (note,) = odd_labels(cells)
+    assert note.startswith("4 labels look like lists of classes")
+    assert note.endswith("begin with --multi-label")
+    assert [names_in(list_text(cell)).present for cell in cells] == [["a", "b"], ["a"], ["b", "c"], []]
 
 
 def test_a_list_in_json_lines_is_no_text_of_python(tmp_path: Path) -> None:

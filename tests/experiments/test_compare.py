@@ -2,6 +2,7 @@
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -217,3 +218,19 @@ def test_source_without_labels_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["compare", str(tmp_path / "blind.npz"), "--out", str(tmp_path / "out")])
     assert result.exit_code == 2
     assert "--label-column" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("cells", [["a;b", "b;c", "a", "c"], [["a", "b"], ["b"], ["c"], ["a", "c"]]])
+def test_lists_of_classes_are_refused_before_anything_is_embedded(cells: list[Any], tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    source = tmp_path / "posts.parquet"
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": ["one", "two", "three", "four"], "tags": cells}), source
+    )
+    named = ["--text-column", "text", "--label-column", "tags", "--model", "no-such-model"]
+    result = CliRunner().invoke(app, ["compare", str(source), *named, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    text = " ".join(result.output.split())
+    assert "lists of classes; expected one class per item" in text
+    assert "everylabel simulate SOURCE --multi-label" in text

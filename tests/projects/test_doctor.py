@@ -9,10 +9,11 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.source_diff import RecordedRows
+from everylabel.log.backup import back_up
 from everylabel.log.database import digest
 from everylabel.log.events import Event, Extended, Label
 from everylabel.log.store import Damaged, Store, StoreError
-from everylabel.projects.doctor import Findings, LogLocation, examine
+from everylabel.projects.doctor import Findings, LogLocation, examine, find_log
 from tests.log.test_integrity import EARLIER, KNOWN, change, events, meanwhile, written
 
 NEW = "new.sqlite"
@@ -195,3 +196,23 @@ def test_an_output_that_is_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EverylabelError, match="which exists; expected a new file"):
         examined(where, tmp_path)
     assert (tmp_path / NEW).read_text() == "mine"
+
+
+@pytest.mark.parametrize("damage", ["{", None])
+def test_a_log_is_found_without_its_source_and_project_file(tmp_path: Path, damage: str | None) -> None:
+    folder = tmp_path / "old.csv.everylabel"
+    folder.mkdir()
+    written(folder / "labels.sqlite")
+    if damage is not None:
+        (folder / "project.json").write_text(damage)
+    for source in (str(folder), str(tmp_path / "old.csv")):
+        place = find_log(source, None, None)
+        assert (place.folder, place.name) == (folder, "p")
+        assert back_up(place.store, place.name, tmp_path / NEW) == 120
+        assert read(tmp_path / NEW) == read(folder / "labels.sqlite")
+        (tmp_path / NEW).unlink()
+    with sqlite3.connect(folder / "labels.sqlite") as db:
+        db.execute("INSERT INTO everylabel_events SELECT 'q', seq, block, at, person, kind, body, key, chain "
+                   "FROM everylabel_events")  # fmt: skip
+    with pytest.raises(EverylabelError, match=r"project\.json"):  # which of the two logs is meant?
+        find_log(str(folder), None, None)

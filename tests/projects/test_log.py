@@ -16,6 +16,7 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import State, digest, new_state
+from everylabel.labelling.state.types import classes_of
 from everylabel.log.store import Store, StoreError
 from everylabel.projects.log import Label, bring_up_to_date, joined_before, open_log
 from everylabel.projects.options import LabelOptions
@@ -73,6 +74,21 @@ def test_an_earlier_strategy_for_one_class_per_item_is_replaced_by_the_default(t
     assert notes == ["strategy 'lookahead' is for one class per item: 'herding' chooses from now on"]
     begun(path, note=notes.append)
     assert len(notes) == 1
+
+
+def test_a_conversion_removes_classes_that_only_named_several_others(tmp_path: Path) -> None:
+    path, notes = tmp_path / "l.sqlite", list[str]()
+    names = ["a", "b", "a;b", "b;a", "x;y"]
+    by_ann = Label(IDS[2], "b;a", "Ann")
+    begun(path, classes=names, source=[Label(IDS[0], "a"), Label(IDS[1], "a;b")], labels=[by_ann])
+    several = {"settings": {"multi_label": True}, "label_separator": ";", "note": notes.append}
+    lists = [Label(IDS[0], '["a"]'), Label(IDS[1], '["a", "b"]')]
+    _, state = begun(path, classes=["a", "b"], source=lists, **several)
+    assert [state.classes[number] for number in state.book.order] == ["a", "b", "b;a", "x;y"]  # Ann said one
+    assert {i: classes_of(one) for i, one in state.labels.items()} == {0: (0,), 1: (0, 1), 2: (3,)}
+    assert notes[-1] == "1 class is removed, since they name several others: a;b; the page can restore them"
+    _, again = begun(path, classes=["a", "b"], source=lists, **several)
+    assert again.seq == state.seq
 
 
 def test_a_later_start_changes_only_what_it_says(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from everylabel.experiments.compare import Summary
+    from everylabel.projects.project import Opening
 
 
 def compare(
@@ -99,7 +100,6 @@ def _labelled(
     import numpy as np
 
     from everylabel.experiments.compare import split
-    from everylabel.projects.project import needs_labels
 
     parts = ("X_train", "y_train", "X_test", "y_test")
     if source.endswith(".npz") and Path(source).is_file():
@@ -108,8 +108,23 @@ def _labelled(
                 return {part: file[part] for part in parts}
     given = {name: value for name, value in columns.items() if value is not None}
     home = folder.parent / "projects" / f"{Path(source).name}.everylabel"
-    project = opened(source, **given, model=model, folder=home, check=needs_labels).blind()
+    project = opened(source, **given, model=model, folder=home, check=_check_labels).blind()
     return split(np.asarray(project.features), np.asarray(project.truth), share)
+
+
+def _check_labels(opening: "Opening") -> None:
+    """Refuse a source without labels, or with lists of classes, before it is embedded."""
+    from everylabel.core.errors import EverylabelError
+    from everylabel.data.classes import odd_labels
+    from everylabel.projects.project import needs_labels
+
+    needs_labels(opening)
+    items = opening.items
+    if odd_labels([items.classes[i] for i in items.labels if i >= 0]):
+        raise EverylabelError(
+            f"the labels of source {opening.now.source!r} are lists of classes; expected one class per item: "
+            "use `everylabel simulate SOURCE --multi-label` for several"
+        )
 
 
 def _table(summary: "Summary") -> Table:

@@ -10,7 +10,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -299,18 +299,28 @@ def label_sets(texts: Iterable[str], known: Names | None) -> tuple[np.ndarray, N
 def odd_labels(labels: Sequence[str]) -> list[str]:
     """Return notes if a single-label column seems to hold lists, else []."""
     counts = Counter(label for label in labels if label)
+    shared, option = [label for label in counts if _json_list(label) is not None], ""
+    if 2 * len(shared) <= len(counts):
+        shared, option = _separated(counts)
+    if not shared:
+        return []
+    return [
+        f"{sum(counts[label] for label in shared):,} labels look like lists of classes "
+        f"({shared[0]!r}); each list is a class of its own here. If an item may have several "
+        f"classes, begin with --multi-label{option}"
+    ]
+
+
+def _separated(labels: Collection[str]) -> tuple[list[str], str]:
+    """Return the labels that join classes of others by a separator, and the option that names it."""
     for separator in SEPARATORS:
-        parts = {label: [part.strip() for part in label.split(separator)] for label in counts}
+        parts = {label: [part.strip() for part in label.split(separator)] for label in labels}
         uses = Counter(part for some in parts.values() for part in some)
-        lists = [label for label in counts if separator in label]
+        lists = [label for label in labels if separator in label]
         shared = [label for label in lists if sum(uses[part] > 1 for part in parts[label]) > 1]
         if 2 * len(shared) > len(lists):
-            return [
-                f"{sum(counts[label] for label in shared):,} labels look like lists of classes "
-                f"({shared[0]!r}); each list is a class of its own here. If an item may have several "
-                f"classes, begin with --multi-label --label-separator {separator!r}"
-            ]
-    return []
+            return shared, f" --label-separator {separator!r}"
+    return [], ""
 
 
 def _json(text: str) -> Any:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from everylabel.core.errors import EverylabelError
 from everylabel.log import database
 from everylabel.log.database import Row, connect, find_other_items, fits, shown_place
-from everylabel.log.events import GARBLED
+from everylabel.log.events import GARBLED, StoreError
 from everylabel.log.store import Store
 
 logger = logging.getLogger(__name__)
@@ -28,6 +28,19 @@ class Prefix(NamedTuple):
     rows: list[Row]
     items: str | None
     items_lost: bool
+
+
+def logs_in(where: str) -> list[str]:
+    """Return the names of all logs in a store; [] if it cannot be read."""
+    with suppress(StoreError, SQLAlchemyError):
+        engine = connect(where, write=False)
+        try:
+            with engine.connect() as connection:
+                query = sa.select(database.events.c.project).distinct()
+                return list(connection.execute(query).scalars())
+        finally:
+            engine.dispose()
+    return []
 
 
 def back_up(where: str, project: str, target: Path) -> int:

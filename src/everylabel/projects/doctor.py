@@ -8,8 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Options
-from everylabel.log.backup import valid_prefix, write_log
+from everylabel.log.backup import logs_in, valid_prefix, write_log
 from everylabel.log.database import shown_place
 from everylabel.log.store import Damaged, Store, StoreError
 from everylabel.projects.log import STORE
@@ -38,12 +39,19 @@ class LogLocation(NamedTuple):
 
 
 def find_log(source: str, folder: Path | None, store: str | None) -> LogLocation:
-    """Return the location of a project's log; its source may be gone."""
+    """Return the location of a project's log; its source may be gone, and project.json damaged or gone."""
     place = folder or Path(source if source.endswith(ENDING) else f"{source}{ENDING}")
-    about = remembered(place)
-    if about is None:
-        place, about = located(source, folder, Options())
-    return LogLocation(place.absolute(), store or str(place / STORE), _name(about, store))
+    try:
+        about = remembered(place)
+        if about is None:
+            place, about = located(source, folder, Options())
+        name = _name(about, store)
+    except EverylabelError:
+        names = logs_in(store or str(place / STORE))
+        if len(names) != 1:
+            raise
+        name = names[0]
+    return LogLocation(place.absolute(), store or str(place / STORE), name)
 
 
 def _name(about: Remembered, store: str | None) -> str:

@@ -22,7 +22,14 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.cells import label_of
-from everylabel.data.classes import check_class_count, class_names_in, clean_name, meant
+from everylabel.data.classes import (
+    check_class_count,
+    class_names_in,
+    clean_name,
+    list_text,
+    meant,
+    names_in,
+)
 from everylabel.data.digests import features_digest
 from everylabel.data.items import IdList, Items, Numbered, Sent, id_list, stored_ids, with_sent
 from everylabel.data.source_diff import Change, RecordedRows, compare
@@ -30,7 +37,7 @@ from everylabel.labelling.joining import class_number, imported_label, write_sug
 from everylabel.labelling.model.training import ClassNames
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import State, new_state
-from everylabel.labelling.state.types import GIVEN, Suggestion
+from everylabel.labelling.state.types import GIVEN, Suggestion, classes_of
 from everylabel.labelling.views import offered
 from everylabel.log import events
 from everylabel.log.database import shown_place
@@ -268,6 +275,7 @@ def open_log(
             suggestion_columns=options.suggestion_columns,
             review=options.review,
             label_column=project.options.label_column,
+            label_separator=project.options.label_separator,
             project=project.id,
             descriptions=options.classes.descriptions,
             class_keys=options.classes.keys,
@@ -315,6 +323,7 @@ def bring_up_to_date(
     suggestion_columns: Sequence[str] = (),
     review: bool = False,
     label_column: str | None = None,
+    label_separator: str | None = None,
     project: str = "",
     descriptions: Mapping[str, str] = MappingProxyType({}),
     class_keys: Mapping[str, str] = MappingProxyType({}),
@@ -340,11 +349,13 @@ def bring_up_to_date(
     ids = id_list(ids)
     state = read_events(store, ids)
     writer, settings = _Writer(state), settings or {}
+    converted: Sequence[int] = ()
     if state.seq == 0:
         check_class_count(classes)
         clean = list(dict.fromkeys(map(clean_name, classes)))
         writer.emit("", events.Project(clean, settings, seed=0, id=project or None))
     elif settings.get("multi_label", state.multi_label) != state.multi_label:
+        converted = state.book.order
         _convert(writer, settings["multi_label"], note)
     if features is not None:
         _join(writer, store, ids, features, new_features, changed, note)
@@ -371,6 +382,8 @@ def bring_up_to_date(
         proposed, source = [*proposed, *given], ()
         suggestion_columns = [*suggestion_columns, *([label_column] if label_column else [])]
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
+    if state.multi_label and label_separator is not None:
+        _remove_joined(writer, converted, label_separator, note)
     suggested = _suggest(writer, proposed, suggestion_columns)
     if suggested:
         what = ("label to review", "labels to review") if review else ("suggestion",)
@@ -415,6 +428,23 @@ def _convert(writer: _Writer, multi_label: bool, note: Callable[[str], Any]) -> 
     if multi_label and state.labels:
         many = counted(len(state.labels), "label")
         note(f"items may have several classes from now on; {many} so far say one class and no other")
+
+
+def _remove_joined(
+    writer: _Writer, converted: Sequence[int], separator: str, note: Callable[[str], Any]
+) -> None:
+    """Remove the classes of a converted project that only name several others and that no answer says."""
+    state, removed = writer.state, list[str]()
+    said = {c for answers in state.answers.values() for one in answers for c in classes_of(one.value)}
+    for number in converted:
+        name = state.classes[number]
+        parts = names_in(list_text(name, separator)).present
+        if number not in said and len(parts) > 1 and all(part in state.names for part in parts):
+            writer.emit("", events.Remove(number))
+            removed.append(name)
+    if removed:
+        many = counted(len(removed), "class is", "classes are")
+        note(f"{many} removed, since they name several others: {listed(removed)}; the page can restore them")
 
 
 def _define_classes(
