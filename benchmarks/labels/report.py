@@ -23,18 +23,19 @@ We asked how many labels the page saves, compared with other methods and librari
 `make bench NAME=labels` measures learning curves: the accuracy after each label. Simulated people label, who
 know the true classes. All methods start from the same pool of 2,000 items (digits 1,200, dtd10 800). The page
 was developed on {developed}; the other sets were measured only for this report.
-Repetitions: {repetitions}.
+A method with its settings is an *arm*. Repetitions (arms are separated by slashes): {repetitions}.
 
-A method with its settings is an *arm*. The arms:
+The arms:
 
 - **page**: the labelling page with its defaults, label by label; one item in ten is a random check.
   **page, no names**: the same without class names.
 - **select**: `el.select` in batches of 10 with retraining after each batch. **select, ask**: the same, and
-  the model learns each label before it chooses the next item. **choice alone**: the default strategy on the
-  features of the rivals, label by label.
+  the model learns each label before it chooses the next item. Both know the class names.
 - **margin**, **badge**, **random**, **typiclust**: rivals in our own code, on features centred and scaled to
   norm 10, with prior precision 1 and without class names. Margin is retrained after each label, the others
-  after each batch of 10.
+  after each batch of 10. **margin, updates**: margin in batches of 10; the model learns each label by the
+  paper's update before it chooses the next item.
+- **choice alone**: the default strategy on the features of the rivals, label by label, if it was measured.
 - **scikit-activeml**, **small-text**: rivals of other libraries, with logistic regression on the same
   features, in batches of 10.
 - **version 0.1, page**: the page of that version.
@@ -45,11 +46,13 @@ Other words:
   (`labels.json` has both). ± is two standard errors of the difference, paired by repetition; with so few
   repetitions they are rough.
 - The *best rival* is the best of {rivals} in hindsight, separately for each dataset and number of labels. A
-  user could not have chosen it. Rivals with one repetition are in the tables of curves only.
+  user could not have chosen it. A rival with one repetition counts only on a dataset where no
+  rival has more; otherwise the luckiest of them would win. *n* is the number of repetitions that both have.
 """
 GOALS = """A goal *against the best rival* is met if, from 25 labels on, the arm is on average not below the
 best rival, and nowhere more than a point below it (beyond two standard errors). *Labels to match* is a share:
-0.24 means that 24 labels reach the accuracy of 100 labels by margin."""
+0.24 means that 24 labels reach the accuracy of 100 labels by margin. If an arm has one repetition on some
+dataset, the goal is not judged."""
 
 NEEDED = (
     "Labels that an arm needs to reach margin's accuracy at 100 and at 200 labels, and their share of 100 "
@@ -99,7 +102,8 @@ def write(
     text += [
         "## SetFit",
         "",
-        "Test accuracy and processor time on the same labels, n runs.",
+        "Test accuracy and processor time on the same labels, n runs. *Ours*: our head with class names, on "
+        "frozen features. *Version 0.1's head* knows no class names. SetFit fine-tunes the encoder.",
         "",
         *tuned_table(tuned),
         "",

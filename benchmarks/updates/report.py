@@ -17,13 +17,17 @@ We asked how close each update comes to retraining on all labels, and how long i
 [Updates](../updates.md#what-was-measured) says which update to use.
 
 `make bench NAME=updates` measures six datasets of features, with several numbers of labels and 1, 10 or 50
-new labels (+1, +10, +50). Figures are means over {n} splits; times are processor time of one thread.
+new labels (+1, +10, +50). Figures are means over {n} splits.
 
 - *Distance*: the mean total variation between the test predictions after the update and after retraining,
   from 0 (equal) to 1.
-- *Gain*: the accuracy that retraining on the new labels adds. The share of an update that adds as much is 1.
+- *Gain*: the accuracy that retraining on the new labels adds. An update's *share of the gain* is the accuracy
+  that it adds, divided by the gain; it is given where the gain exceeds half a point.
 - *Warm* training is L-BFGS or `fit_map`, started at the last weights; *tol* is the tolerance at which it
   stops.
+- *Time*: in the first two tables by the clock, a mean over the labels added (in the first table: 50). The
+  first label after training is included, for which the exact update builds its preconditioner; this takes
+  long. From the third table on, times are processor time of one thread, without that first label.
 - *k*: number of classes.
 """
 
