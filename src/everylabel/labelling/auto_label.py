@@ -13,9 +13,11 @@ Items are ranked by
     score = p q,    p the probability of the label, q the mean probability of its class at the NEAREST items
 A labelled neighbour counts with its label; q = 1 in a multi-label project. Confident errors lie among items
 of another class, and q finds them: on DBpedia-14 it lowered the error rate of the better half from 1.7 to
-1.0 %, on 12 classes of Banking-77 from .5 to .2 %. The set holds the better half of the free items. It
-holds more if the expected error rate, by the calibration of `quality/accuracy.py`, is at most MARGIN of the
-allowed one: after a single error, a rate of 5 % needs more than 90 confirmations. Figures of six datasets:
+1.0 %, on 12 classes of Banking-77 from .5 to .2 %.
+
+The set holds the better half of the free items. It holds more if their expected error rate, by the
+calibration of `quality/accuracy.py`, is at most MARGIN of the allowed one. Harder items would cost people
+time: after a single error, a rate of 5 % needs more than 90 confirmations. Figures of six datasets:
 `benchmarks/auto_label.py`.
 """
 
@@ -35,19 +37,19 @@ from everylabel.labelling.views import Reply, Views
 from everylabel.log.events import AutoLabel, Promise, Release
 from everylabel.selection.pool import Where
 
-MARGIN = 0.1  # share of the allowed error rate at which 60 confirmations will probably find no error
-# The better half is not proposed if its expected error rate is HOPELESS times the allowed one. The
+MARGIN = 0.1  # share of the allowed rate; at this error rate 60 confirmations will probably find no error
+# The better half is not proposed if its expected error rate exceeds HOPELESS times the allowed one. The
 # calibration knows nothing of neighbours: it expected 5 to 8 % in the better half of DBpedia-14,
 # which had 1 %.
 HOPELESS = 2
-REFERENCES, FEWEST = 2000, 200  # items among which neighbours are searched; fewer in large pools
+REFERENCES, FEWEST = 2000, 200  # items among which neighbours are searched; the minimum, in large pools
 PAIRS = 4 * 10**7  # pairs of items compared, about half a second with 384 features
 NEAREST = 20  # neighbours among REFERENCES items; fewer, but at least 5, among fewer items
 BLOCK = 4096  # items compared at a time
 
 
 class Candidate(NamedTuple):
-    """An item that the model would label: the label, its probability, and the score."""
+    """An item that the model would label: the label, its probability `sure` (p), and the score."""
 
     item: int
     label: Value
@@ -60,7 +62,7 @@ class PoolCopy(NamedTuple):
 
     free: np.ndarray  # (n,)
     probs: np.ndarray  # (n, k)
-    yes: np.ndarray | None  # (n, k) predicted classes, in a multi-label project
+    yes: np.ndarray | None  # (n, k) whether each class is predicted, in a multi-label project
     columns: np.ndarray  # (k,) numbers of the classes; one if people confirm one class
     features: Any  # of all items
     labelled: np.ndarray  # the labelled items,
@@ -68,9 +70,11 @@ class PoolCopy(NamedTuple):
 
 
 def preview(views: Views, rate: float, confidence: float, class_: int | None = None) -> Future[Reply]:
-    """Return how many items the model would label, confirmations needed, and progress; blocks first.
+    """Return how many items the model would label, the confirmations needed, and the progress.
 
-    class_ : of a multi-label project, if the model shall answer only this class; `yes` counts its items
+    Blocks while items are compared.
+    class_ : in a multi-label project, the only class that the model answers; None: all classes. `yes` of the
+        reply is the number of items that the model finds of this class
     """
     found = _candidates(views, rate, class_)
     needed = _needed(found, rate, confidence)
@@ -86,14 +90,17 @@ def preview(views: Views, rate: float, confidence: float, class_: int | None = N
 def start(
     views: Views, person: str, rate: float, confidence: float, class_: int | None = None
 ) -> Future[Reply]:
-    """Propose the model's labels, in the random order in which people confirm them; blocks first."""
-    compared = _candidates(views, rate, class_)
+    """Propose the model's labels, in the random order in which people confirm them.
+
+    Blocks while items are compared. class_ : as in `preview`
+    """
+    candidates = _candidates(views, rate, class_)
 
     def command() -> Finish:
         state = views.state  # people may have answered meanwhile, or removed a class
         found = [
             each
-            for each in compared
+            for each in candidates
             if state.place(each.item).where is Where.FREE and state.current(each.label) is not None
         ]
         if _needed(found, rate, confidence) is None:
@@ -131,9 +138,9 @@ def finish(views: Views, person: str) -> Future[Reply]:
         promised = state.promise
         figures = promised.rate, promised.confidence, True, len(chosen), len(seen), wrong
         views.desk.emit(person, Promise(*figures, promised.class_))
-        for item, (said, sure, _) in chosen.items():
-            if state.place(item).where is Where.FREE and state.current(said) is not None:
-                views.desk.emit(person, _auto_label(state.ids[item], said, sure))
+        for item, (label, sure, _) in chosen.items():
+            if state.place(item).where is Where.FREE and state.current(label) is not None:
+                views.desk.emit(person, _auto_label(state.ids[item], label, sure))
         views.desk.request_item(person)
         return lambda: views.reply(person, None)
 
@@ -166,49 +173,51 @@ def _candidates(views: Views, rate: float, class_: int | None) -> list[Candidate
 
     def copied() -> PoolCopy:
         learner, pool, columns = views.desk.learner, views.desk.learner.pool, views.state.columns
-        free, idx = (np.flatnonzero(pool.state == where) for where in (Where.FREE, Where.LABELLED))
+        free, labelled = (np.flatnonzero(pool.state == where) for where in (Where.FREE, Where.LABELLED))
         free = free if views.state.labels else free[:0]
         if class_ is not None:
-            at, partly = [columns.index(views.state.book.number(class_))], views.state.partly
+            used, partly = [columns.index(views.state.book.number(class_))], views.state.partly
             free = np.array([i for i in free.tolist() if not _answers(partly.get(i), class_)], np.int64)
         else:
-            at = list(range(len(columns)))
+            used = list(range(len(columns)))
         probs = learner.link(learner.logits(free))[:, : len(columns)]
-        yes = learner.predicted(probs)[:, at] if views.state.multi_label else None
-        numbers = np.array(columns)[at]
-        return PoolCopy(free, probs[:, at], yes, numbers, pool.features, idx, pool.labels[idx])
+        yes = learner.predicted(probs)[:, used] if views.state.multi_label else None
+        numbers = np.array(columns)[used]
+        return PoolCopy(free, probs[:, used], yes, numbers, pool.features, labelled, pool.labels[labelled])
 
-    now, known = views.desk.read(lambda: (copied(), views.desk.assessment)).result()
-    if not len(now.free):
+    pool_copy, assessment = views.desk.read(lambda: (copied(), views.desk.assessment)).result()
+    if not len(pool_copy.free):
         return []
-    columns, probs = now.columns, now.probs
+    columns, probs = pool_copy.columns, pool_copy.probs
     labels: list[Value]
-    if now.yes is not None:  # p is the probability that all classes are right
-        sure, at = np.where(now.yes, probs, 1.0 - probs).prod(axis=1), np.arange(len(probs))
-        labels, score = [ClassSet.of(columns[row].tolist(), columns.tolist()) for row in now.yes], sure
+    if pool_copy.yes is not None:  # p is the probability that all classes are right
+        sure, order = np.where(pool_copy.yes, probs, 1.0 - probs).prod(axis=1), np.arange(len(probs))
+        labels, score = [ClassSet.of(columns[row].tolist(), columns.tolist()) for row in pool_copy.yes], sure
     else:
-        sure, said = probs.max(axis=1), columns[probs.argmax(axis=1)]
-        at, labels = np.flatnonzero(said >= 0), said.tolist()  # items of no class are not auto-labelled
-        score = sure * _agreement(now, views.state.seed)
-    at = at[np.argsort(-score[at], kind="stable")]
-    right = sure[at] if known is None or known.verdicts is None else calibrated(known.verdicts, sure[at])
-    at = at[: number_to_propose(right, len(probs), rate)]
-    return [Candidate(int(now.free[j]), labels[j], float(sure[j]), float(score[j])) for j in at]
+        sure, guess = probs.max(axis=1), columns[probs.argmax(axis=1)]
+        order, labels = np.flatnonzero(guess >= 0), guess.tolist()  # items of no class are not auto-labelled
+        score = sure * _agreement(pool_copy, views.state.seed)
+    order = order[np.argsort(-score[order], kind="stable")]
+    right = sure[order]
+    if assessment is not None and assessment.verdicts is not None:
+        right = calibrated(assessment.verdicts, right)
+    order = order[: number_to_propose(right, len(probs), rate)]
+    return [Candidate(int(pool_copy.free[j]), labels[j], float(sure[j]), float(score[j])) for j in order]
 
 
-def _agreement(now: PoolCopy, seed: int) -> np.ndarray:
-    """Return q (m,): how probable the NEAREST items make each free item's class."""
-    k, rng = now.probs.shape[1], np.random.default_rng(seed)
-    most = min(REFERENCES, max(FEWEST, PAIRS // len(now.free)))
-    labelled = rng.permutation(np.flatnonzero(now.label_columns < k))[: most // 2]
-    beside = rng.permutation(len(now.free))[: most - len(labelled)]
-    known = np.concatenate([np.eye(k)[now.label_columns[labelled]], now.probs[beside]])
-    references = np.concatenate([now.labelled[labelled], now.free[beside]])
-    return neighbour_agreement(now.features, references, known, now.free, now.probs)
+def _agreement(pool: PoolCopy, seed: int) -> np.ndarray:
+    """Return q (n,) of the free items; up to half of the references are labelled items."""
+    k, rng = pool.probs.shape[1], np.random.default_rng(seed)
+    most = min(REFERENCES, max(FEWEST, PAIRS // len(pool.free)))
+    labelled = rng.permutation(np.flatnonzero(pool.label_columns < k))[: most // 2]
+    free = rng.permutation(len(pool.free))[: most - len(labelled)]
+    probs = np.concatenate([np.eye(k)[pool.label_columns[labelled]], pool.probs[free]])
+    references = np.concatenate([pool.labelled[labelled], pool.free[free]])
+    return neighbour_agreement(pool.features, references, probs, pool.free, pool.probs)
 
 
-def _answers(said: ClassSet | None, class_: int) -> bool:
-    return said is not None and (class_ in said.present or class_ in said.absent)
+def _answers(value: ClassSet | None, class_: int) -> bool:
+    return value is not None and (class_ in value.present or class_ in value.absent)
 
 
 def _auto_label(item: str, label: Value, sure: float, level: int | None = None) -> AutoLabel:
@@ -220,8 +229,9 @@ def _auto_label(item: str, label: Value, sure: float, level: int | None = None) 
 
 def _needed(found: Sequence[Candidate], rate: float, confidence: float) -> int | None:
     """Return the confirmations without an error that certify all candidates; None if impossible."""
-    nothing: list[bool | None] = [None] * len(found)
-    return certify(levels([each.score for each in found]), nothing, rate=rate, confidence=confidence).needed
+    unconfirmed: list[bool | None] = [None] * len(found)
+    level = levels([each.score for each in found])
+    return certify(level, unconfirmed, rate=rate, confidence=confidence).needed
 
 
 def _why_not(state: State) -> str:
@@ -237,13 +247,15 @@ def _why_not(state: State) -> str:
 
 
 def number_to_propose(right: np.ndarray, n_free: int, rate: float) -> int:
-    """Return how many items to propose: at least half of the free ones, unless an error rate forbids that.
+    """Return how many items to propose: half of the free ones, or more if their expected error rate is low.
+
+    Fewer, or none, if the expected rate of that half exceeds HOPELESS times `rate`.
 
     right : (m,) probabilities that the model is right, the best items first
     """
     expected = np.cumsum(1.0 - right) / np.arange(1, len(right) + 1)
-    allowed, half = np.flatnonzero(expected <= MARGIN * rate), -(-n_free // 2)
-    certain = int(allowed[-1]) + 1 if len(allowed) else 0
+    low, half = np.flatnonzero(expected <= MARGIN * rate), -(-n_free // 2)
+    certain = int(low[-1]) + 1 if len(low) else 0
     return half if certain < half <= len(right) and expected[half - 1] <= HOPELESS * rate else certain
 
 
@@ -254,20 +266,20 @@ def neighbour_agreement(
 
     reference_probs : (r, k) class probabilities of the references; probs : (m, k) of the items
     """
-    known = np.asarray(features[references], np.float32)
-    center = known.mean(axis=0)
-    known = _unit(known - center)
-    guess, found = probs.argmax(axis=1), np.empty(len(items))
+    reference_rows = np.asarray(features[references], np.float32)
+    center = reference_rows.mean(axis=0)
+    reference_rows = _unit(reference_rows - center)
+    guess, agreement = probs.argmax(axis=1), np.empty(len(items))
     n = min(max(5, NEAREST * len(references) // REFERENCES), NEAREST, len(references) - 1)
     if n < 1:
         return np.ones(len(items))
     for at in range(0, len(items), BLOCK):
         rows = items[at : at + BLOCK]
-        likeness = _unit(np.asarray(features[rows], np.float32) - center) @ known.T
-        likeness[rows[:, None] == references[None, :]] = -np.inf  # an item is no neighbour of itself
-        near = np.argpartition(-likeness, n - 1, axis=1)[:, :n]
-        found[at : at + BLOCK] = reference_probs[near, guess[at : at + BLOCK, None]].mean(axis=1)
-    return found
+        cosine = _unit(np.asarray(features[rows], np.float32) - center) @ reference_rows.T
+        cosine[rows[:, None] == references[None, :]] = -np.inf  # an item is no neighbour of itself
+        near = np.argpartition(-cosine, n - 1, axis=1)[:, :n]
+        agreement[at : at + BLOCK] = reference_probs[near, guess[at : at + BLOCK, None]].mean(axis=1)
+    return agreement
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:

@@ -52,13 +52,14 @@ from everylabel.projects.project import Project
 
 log = logging.getLogger(__name__)
 JOB_MODULE = "everylabel.models.finetuning.job"
-FOLDER, PART, IDS = "generations", ".part", "ids.json"
+FOLDER, IDS = "generations", "ids.json"  # in the project's folder; ids and digests of a generation's items
+PART = ".part"  # suffix of the folder of an attempt that has not ended
 KEPT = 2  # number of generations
-FEWEST, PER_CLASS, ENOUGH = 32, 4, 300  # labels of the first attempt: minimum, per class, maximum
-GROWN = 1.5  # growth factor of the labels between attempts
-AGAIN = 1.1  # growth factor after which a failed attempt is repeated
+FEWEST, PER_CLASS, ENOUGH = 32, 4, 300  # the first attempt waits for 4 labels per class, 32 to 300 in all
+GROWN = 1.5  # an attempt follows when the labels have grown by this factor since the last one
+AGAIN = 1.1  # the same after an attempt that failed with an error
 MOST_ITEMS = 20_000  # above this, re-embedding takes minutes: people are asked first
-WAIT = 0.5  # seconds between checks
+WAIT = 0.5  # seconds between two looks at whether an attempt is due
 MEMORY = 1.5 * 2**30  # bytes that the process of an attempt may need
 DISK, DISK_PER_ITEM = 2**29, 4096  # bytes for weights and cache, and for the features of an item
 
@@ -72,10 +73,10 @@ class Generation:
     ids: IdList
     features: np.ndarray  # (n, d), frozen and tuned features concatenated
     cross_fitted: Mapping[str, Mapping[str, float]]  # item -> class name -> probability without its label
-    phrases: Mapping[str, np.ndarray]
-    names_hold: bool
+    phrases: Mapping[str, np.ndarray]  # phrase of a class name -> vector
+    names_hold: bool  # whether the labels confirm the class names
     digests: Sequence[str] = ()  # content digest of each row's item
-    lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
+    lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)  # held while embedding
 
     def without_changed(
         self, kind: str, ids: Sequence[str], content: Callable[[Sequence[str]], Sequence[Any]]
@@ -124,7 +125,10 @@ class Generation:
             return np.asarray(self._tuned.embed(list(items)), np.float32)
 
     def rows(self, ids: Sequence[str], content: Callable[[Sequence[str]], Sequence[Any]]) -> FeatureTable:
-        """Return the features of all ids; items that joined since are embedded. content: ids -> items."""
+        """Return the features of all ids; items that joined since are embedded.
+
+        content : function from ids to their items
+        """
         position = self.ids.position
         missing = [name for name in ids if name not in position]
         known = [position[name] for name in ids if name in position]
@@ -166,8 +170,8 @@ def load_generation(folder: Path, body: events.Generation | None) -> Generation 
         if file_digest(place / FEATURES) != body.features or weights_digest(place) != body.weights:
             return None
         result = json.loads((place / RESULT).read_text())
-        noted = json.loads((place / IDS).read_text())
-        ids, digests = noted["ids"], noted["digests"]
+        items = json.loads((place / IDS).read_text())
+        ids, digests = items["ids"], items["digests"]
         probabilities = np.load(place / PROBABILITIES)
         classes = result["classes"]
         cross_fitted = {
@@ -183,7 +187,7 @@ def load_generation(folder: Path, body: events.Generation | None) -> Generation 
 
 
 def item_digests(kind: str, ids: Sequence[str], items: Sequence[Any]) -> Sequence[str]:
-    """Return a hash of each item's content: of a text, or of an image's name and size."""
+    """Return a hash of each item's content: of the text, or of the name and size of the image."""
     return text_digests(items) if kind == "text" else image_digests(items, ids)
 
 
@@ -316,6 +320,7 @@ class NetworkTrainer:
         self.content: Callable[[Sequence[str]], Sequence[Any]] = lambda ids: []  # ids -> items
         self.is_growing: Callable[[], bool] = lambda: False  # whether items are joining the pool
         self._model = encoder_name(project) if project.kind in ("text", "image") else None
+        # what the page shows of fine-tuning; the project's state is `self.desk.state`
         self.state = NetworkState(why_frozen(project), items=len(project), trainer=self)
         self.state.asks = len(project) > MOST_ITEMS
         self._stopped = threading.Event()
@@ -407,10 +412,10 @@ class NetworkTrainer:
             )
             shutil.rmtree(folder / str(number), ignore_errors=True)  # left by an attempt that was not used
             if not body.trusted:
-                self.desk.submit(lambda: self._noted(body)).result()
+                self.desk.submit(lambda: self._emit(body)).result()
                 return
-            noted = {"ids": ids, "digests": list(item_digests(self.project.kind, ids, items))}
-            (part / IDS).write_text(json.dumps(noted))
+            digests = list(item_digests(self.project.kind, ids, items))
+            (part / IDS).write_text(json.dumps({"ids": ids, "digests": digests}))
             (part / ITEMS).unlink()
             part.replace(folder / str(number))
         finally:
@@ -419,8 +424,8 @@ class NetworkTrainer:
         if self._stopped.is_set():
             return
         place = folder / str(number)
-        digests = {"weights": weights_digest(place), "features": file_digest(place / FEATURES)}
-        self._use_generation(msgspec.structs.replace(body, **digests))
+        hashes = {"weights": weights_digest(place), "features": file_digest(place / FEATURES)}
+        self._use_generation(msgspec.structs.replace(body, **hashes))
 
     def _job(self) -> tuple[list[str], Job]:
         """Return the ids of all items and the job of an attempt; call on the desk's thread."""
@@ -488,14 +493,17 @@ class NetworkTrainer:
         generation: Generation | None,
         body: events.Generation | None = None,
     ) -> None:
-        """Train a head on other features beside the desk, then switch the desk to it."""
-        tuned = generation is not None
+        """Train a head on other features while the desk continues, then switch the desk to features and head.
+
+        generation : of the features; None if they are the original encoder's
+        body : event to log, if the generation is new
+        """
         with suppress(EverylabelError):  # names of classes added since the attempt began
             names.learn(self.desk.read(lambda: names.missing(self.desk.state)).result())
 
         def look() -> TrainingSet:
             vectors = names.vectors(self.desk.state)
-            return self.desk.training_set()._replace(names=vectors, trusts_names=tuned)
+            return self.desk.training_set()._replace(names=vectors, trusts_names=generation is not None)
 
         training = self.desk.read(look).result()
         if any(name not in rows for name in self.desk.ids):
@@ -510,12 +518,13 @@ class NetworkTrainer:
 
         self.desk.submit(command, alone=True).result()
 
-    def _noted(self, body: events.Generation) -> Finish:
+    def _emit(self, body: events.Generation) -> Finish:
+        """Log an attempt whose encoder is not used."""
         self.desk.emit("", body)
         return lambda: None
 
     def _prune(self, number: int) -> None:
-        """Delete all except the last KEPT generations."""
+        """Delete all except the last KEPT generations; `number` is the newest."""
         for place in (self.project.folder / FOLDER).iterdir():
             if place.name.isdigit() and int(place.name) <= number - KEPT:
                 shutil.rmtree(place, ignore_errors=True)

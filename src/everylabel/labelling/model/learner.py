@@ -1,8 +1,8 @@
 """The project's live model: a pool that is trained on labels and then applies their changes one by one.
 
-On pools up to EXACT_UP_TO each label is learned exactly. On larger pools the second-order update learns it in
-one pass, and exact training follows in the background: without this training, 100 labels of digits gave an
-accuracy of .86 instead of .94. Projects with suggestions do the same, because only training learns from
+On pools up to EXACT_UP_TO each label is learned exactly. On larger pools, and in projects with suggestions,
+the second-order update learns it in one pass, and exact training follows in the background. Without this
+training, 100 labels of digits gave an accuracy of .86 instead of .94; and only training learns from
 suggestions.
 """
 
@@ -38,14 +38,14 @@ from everylabel.selection.select import cannot_separate, scores_each_alone
 SAMPLED = 1000  # items on which the expected accuracy of the whole pool is estimated
 COLD_CANDIDATES = 2000  # candidates of the first picks, before any label
 TOO_SIMILAR = 0.95  # cosine similarity from which two items are not leased at the same time
-TRIED, FEWEST_TRIED = 300, 60  # candidates if one person labels, and the minimum if many do
-EVALUATED, FEWEST_EVALUATED = 1000, 250  # items that a choice is evaluated on, for one person and for many
+TRIED, FEWEST_TRIED = 300, 60  # candidates of a choice for one person; divided among several, at least 60
+EVALUATED, FEWEST_EVALUATED = 1000, 250  # items that a choice is evaluated on; divided in the same way
 QUESTION_CANDIDATES = 2000  # items that a yes / no question is chosen from
 CHECK_CANDIDATES = 5000  # items that a check of a class is drawn from
 TOLERANCE = 1e-6  # at which training stops
 RETRAINED_FROM = 4  # labels changed at once from which on retraining an exact model is faster than updates
 DEFERRED_FROM = 64  # labels changed at once above which a large pool waits for the next training
-EXACT_UP_TO = 10**8  # items * features * classes: up to this size each label is learned exactly
+EXACT_UP_TO = 10**8  # items * features * classes up to which each label is learned exactly
 
 # the class of each column, and the mean (d + 1, k), of an earlier model
 WarmStart = tuple[Sequence[int], np.ndarray]
@@ -55,9 +55,9 @@ class Learner:
     """A model trained on a `TrainingSet` that can move to another training set by applying the difference.
 
     rows, ids : features, and the ids of the items in the pool
-    before : the model that this one replaces: its scale and scaled features are reused, and its mean is the
-        starting point of training
-    mean : starting point if there is no model before
+    before : the model that this one replaces; training starts at its mean, and its scaled features are reused
+        if the scale was fitted on the same number of items
+    mean : starting point of training if there is no model before
     """
 
     def __init__(
@@ -187,7 +187,8 @@ class Learner:
         self.deferred -= changed.keys()
         if len(labels) > DEFERRED_FROM:  # many approximate steps would cost time and precision
             self.deferred |= {item for item in labels if changed[item].label is not None}
-        # leases last: when one ends, labels learned after it are learned again
+        # leases last: they shrink the covariance, and with it the steps of labels learned after them; a replay
+        # without the lease would change all these steps, and the logits of all items
         with self.pool.together():
             for item, place in sorted(changed.items(), key=lambda one: one[1].where is Where.LEASED):
                 # a deferred label is not learned yet, but nobody should be asked about its item
@@ -247,24 +248,26 @@ class Learner:
     def expected_accuracy(self) -> float:
         """Return the expected accuracy on unlabelled items; in a multi-label project, expected micro F1.
 
-        Accuracy is the mean largest probability, F1 = 2 sum p [predicted] / (sum [predicted] + sum p).
+        With p the probabilities of the unlabelled items of `sample` (of all, if none is unlabelled):
+            accuracy = mean of the largest p,   F1 = 2 sum p [predicted] / (sum [predicted] + sum p)
+        Both are right only if p is; `quality/accuracy.py` estimates the accuracy from random checks instead.
         """
-        left = self.sample[self.pool.state[self.sample] != Where.LABELLED]
-        some = left if len(left) else self.sample
+        unlabelled = self.sample[self.pool.state[self.sample] != Where.LABELLED]
+        items = unlabelled if len(unlabelled) else self.sample
         pool = self.pool.at_hand()
         if self.evidence is None:
-            probs = pool.probs(some)
+            probs = pool.probs(items)
         else:
-            probs = self.link(self.combined(some, np.array(pool.logits(some))))
+            probs = self.link(self.combined(items, np.array(pool.logits(items))))
         if not self.multi_label:
             return float(probs.max(axis=1).mean())
-        said = self.predicted(probs)
-        return float(2.0 * probs[said].sum() / max(said.sum() + probs.sum(), 1e-12))
+        predicted = self.predicted(probs)
+        return float(2.0 * probs[predicted].sum() / max(predicted.sum() + probs.sum(), 1e-12))
 
     def pick(self, strategy: str, n: int, rng: np.random.Generator, among: int = 1) -> list[int]:
         """Return n free items that are not too similar to each other or to leased items.
 
-        among : number of people who label; with more people, fewer candidates are tried
+        among : number of people who label; with several, fewer candidates are tried
         """
         if strategy == REVIEW and self.reviewed is not None:
             found = self.reviewed.proposals(self.pool.state == Where.FREE, n)
@@ -283,9 +286,9 @@ class Learner:
         cold = cannot_separate(pool)
         options: dict[str, int] = {}
         if strategy in ("herding", "lookahead") and not cold:
-            share = max(among, 1)
-            options = {"n_candidates": max(tried, FEWEST_TRIED, TRIED // share)}
-            options["n_eval"] = max(FEWEST_EVALUATED, EVALUATED // share)
+            people = max(among, 1)
+            options = {"n_candidates": max(tried, FEWEST_TRIED, TRIED // people)}
+            options["n_eval"] = max(FEWEST_EVALUATED, EVALUATED // people)
         candidates = COLD_CANDIDATES if cold and tried <= COLD_CANDIDATES else None
         picked = select(pool, strategy, tried, rng, candidates=candidates, **options)  # type: ignore
         return self._dissimilar([int(i) for i in picked], leased, n)
@@ -365,9 +368,11 @@ def fit_classes(
 ) -> Fitted:
     """Return the posterior over the k classes only, trained also on rows that belong to no class.
 
-    These rows form a class 0 of their own, p_c = e^f_c / (e^f_0 + sum_j e^f_j). Given that a class fits,
-        p_c / (1 - p_0) = e^f_c / sum_j e^f_j
-    so that the column of class 0 can be dropped after training. The evidence of suggestions loses it, too.
+    none : rows of items that belong to no class; they are trained as a class of their own, in column k
+
+    f (k + 1,) are the logits of an item and p its probabilities. Given that one of the k classes fits,
+        p_c / (1 - p_k) = e^f_c / sum_{j < k} e^f_j
+    so column k can be dropped after training; the evidence of suggestions loses it, too.
     """
     whole = fit(features, {**labels, **dict.fromkeys(none, k)}, k + bool(none), names, **how)
     if not none and not how.get("sources"):
@@ -391,19 +396,19 @@ def predicted(probabilities: np.ndarray, thresholds: np.ndarray | None) -> np.nd
 def certainty(probabilities: np.ndarray, thresholds: np.ndarray | None) -> float:
     """Return the probability of the predicted class, from those of all classes (k,).
 
-    thresholds : of a multi-label project, where the least certain decision about a class counts
+    thresholds : decision thresholds of a multi-label project; there the least certain decision counts
     """
     if thresholds is None:
         return float(probabilities.max())
-    there = probabilities >= thresholds
-    return float(np.where(there, probabilities, 1.0 - probabilities).min(initial=1.0))
+    present = probabilities >= thresholds
+    return float(np.where(present, probabilities, 1.0 - probabilities).min(initial=1.0))
 
 
 def local_pool(features: Any, posterior: Posterior, known: Mapping[str, Any], exact: bool) -> Pool:
     """Return a pool in this process that learns each label exactly, or by one second-order step."""
     if exact:
         return Pool(features, posterior, **known, method="exact")
-    if posterior.likelihood == "gaussian":  # without its data, taking a label back costs no training
+    if posterior.likelihood == "gaussian":  # without data, a label is taken back in closed form
         posterior = posterior.replace(data=None)
     return Pool(features, posterior, **known, step_size="auto")
 

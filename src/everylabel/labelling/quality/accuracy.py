@@ -5,18 +5,20 @@ A verdict is the prediction of a labelled item by a model that does not know its
   since a label of the very class in question is missing.
 - by the model just before it learned the label. This verdict lacks that bias, but is about an earlier, worse
   model.
-Each verdict counts half. g is its largest probability; the verdict is right if that class is the label. Items
-that a strategy chose are harder than the unlabelled ones, but at the same g the model is right about equally
-often. Random checks estimate the remaining difference:
+Each verdict counts half; if the second one is unknown, the first one counts in full. g is the largest
+probability of a verdict, which is right if that class is the label. Items that a strategy chose are harder
+than the unlabelled ones, but at the same g the model is right about equally often. Random checks estimate the
+remaining difference:
     P(right) = sigmoid(a + b logit g + c [drawn at random])
     a ~ N(0, LEVEL^2),  b ~ N(1, SLOPE^2),  c ~ N(0, DRAWN^2)
-fitted to all verdicts at once; those of chosen items have the weight CHOSEN. With theta = (a, b, c), its
-covariance C (the inverse Hessian), x = (1, logit g, 1) of an unlabelled item and p = sigmoid(x' theta),
-    estimate = mean of p,    v = j' C j its variance,    j = mean of p (1 - p) x
+fitted to all verdicts at once; those of chosen items have the weight CHOSEN. theta is (a, b, c), and C its
+covariance, the inverse Hessian. An unlabelled item counts as drawn at random: x = (1, logit g, 1). With p =
+sigmoid(x' theta),
+    estimate = mean of p,    v = d' C d its variance,    d = mean of p (1 - p) x its derivative by theta
 The interval is Wilson's (1927) for estimate (1 - estimate) / v items. Z is that of 99.8 %, because people
 watch the figure and stop when they like it. How this was chosen and tested: `benchmarks/accuracy.py`.
 
-By class, n items drawn at random have a truth, a guess and a weight m:
+By class, each item drawn at random has a truth (its label), a guess (the prediction) and a weight m:
     precision of c = sum m [truth = guess = c] / sum m [guess = c],   recall = the same / sum m [truth = c]
 Intervals are Wilson's for (sum m)^2 / sum m^2 items. A share of fewer than FEWEST_OF_CLASS items is not
 reported. The weights correct for classes that were tested more than others: n checks are drawn among all free
@@ -28,10 +30,10 @@ summed over the classes c that its item was predicted as: one, or any number in 
 In a multi-label project an item has answers (k,) of 1, 0 and nan, and is predicted without them, by
 thresholds that the pool chose. Of its k classes, t are present and predicted, and u are present, predicted or
 both:
-    J = sum m t / sum m u,   F1 = 2 J / (1 + J)
+    J = sum m t / sum m u (Jaccard's index),   F1 = 2 J / (1 + J)
 F1 grows with J, so an interval of J gives one of F1. The classes of one item depend on each other, so the
-interval is Wilson's for J (1 - J) / v_J pairs of item and class, v_J = sum (m t - J m u)^2 / (sum m u)^2. For
-the F1 of a single class u is at most 1.
+interval is Wilson's for J (1 - J) / v_J pairs of item and class, but for at most sum m u. v_J is the variance
+of J, sum (m t - J m u)^2 / (sum m u)^2. For the F1 of a single class, u is at most 1.
 """
 
 from collections import Counter, defaultdict
@@ -61,12 +63,12 @@ class Interval(NamedTuple):
 
 
 class Verdicts(NamedTuple):
-    """Predictions of labelled items by models that did not know their labels."""
+    """Predictions of n labelled items by models that did not know their labels."""
 
     sure: np.ndarray  # (n,) largest probability with the label left out
     right: np.ndarray  # (n,) whether that class is the label
     sure_before: np.ndarray  # (n,) largest probability before it was learned; nan if unknown
-    right_before: np.ndarray  # (n,)
+    right_before: np.ndarray  # (n,) whether that class is the label
     drawn: np.ndarray  # (n,) weight of a random check, 0 for a chosen item
 
 
@@ -85,10 +87,10 @@ def accuracy_on_unlabelled(verdicts: Verdicts, unlabelled: np.ndarray) -> Interv
     rows = _rows(unlabelled, np.ones(len(unlabelled)))
     probs = expit(rows @ theta)
     estimate = float(probs.mean())
-    slope = (probs * (1.0 - probs)) @ rows / len(unlabelled)
-    variance = float(slope @ cov @ slope)
-    spread = estimate * (1.0 - estimate)
-    n = spread / max(variance, 1e-12) if spread > 1e-12 else n_weighted  # estimate is 0 or 1
+    derivative = (probs * (1.0 - probs)) @ rows / len(unlabelled)
+    variance = float(derivative @ cov @ derivative)
+    of_one = estimate * (1.0 - estimate)  # variance of one item's verdict; about 0 if estimate is 0 or 1
+    n = of_one / max(variance, 1e-12) if of_one > 1e-12 else n_weighted
     return wilson(estimate, float(n))
 
 
@@ -190,8 +192,8 @@ def set_figures(
 
 def f1(present: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> dict[str, float] | None:
     """Return F1 over pairs (n, k) of items and classes with its interval; None if there are no pairs."""
-    hits = weights * (present & predicted).sum(axis=1)
-    pairs = weights * (present | predicted).sum(axis=1)
+    hits = weights * (present & predicted).sum(axis=1)  # m t
+    pairs = weights * (present | predicted).sum(axis=1)  # m u
     total = float(pairs.sum())
     if not total:
         return None
@@ -236,13 +238,13 @@ def share(hit: np.ndarray, among: np.ndarray, weights: np.ndarray) -> dict[str, 
 
 
 def check_weights(checks: Sequence[Check]) -> dict[int, float]:
-    """Return the weight of each checked item; see the module's head."""
+    """Return the weight m of each checked item; the formula is in the module's head."""
     n = sum(check.among is None for check in checks)
     shares: defaultdict[int, list[float]] = defaultdict(list)
     for check in checks:
         if check.among is not None:
             shares[check.among].append(check.share)
-    more = {c: len(some) ** 2 / sum(some) for c, some in shares.items()}
+    more = {c: len(some) ** 2 / sum(some) for c, some in shares.items()}  # n_c / s_c, s_c the mean share
     weights = {}
     for check in checks:
         if isinstance(check.guess, tuple):  # the classes that the item was predicted as

@@ -66,13 +66,13 @@ class State:
     leases: dict[str, Lease] = field(default_factory=dict)  # by person
     holder: dict[int, str] = field(default_factory=dict)  # item -> person who has leased it
     shown: dict[str, dict[int, int]] = field(default_factory=dict)  # person -> unanswered item -> its lease
-    handed: int = 0  # leases of items chosen by the strategy or drawn at random
+    handed: int = 0  # number of leases of items chosen by the strategy or drawn at random
     history: dict[int, Entry] = field(default_factory=dict)  # all answers by event number, undone ones too
     undone: set[int] = field(default_factory=set)  # event numbers
     undoable: dict[str, list[int]] = field(default_factory=dict)  # person -> event numbers, oldest first
     bulks: dict[int, list[int]] = field(default_factory=dict)  # first event -> all events of a bulk label
     requests: dict[str, int] = field(default_factory=dict)  # key of a request -> event number
-    others: dict[int, Event] = field(default_factory=dict)  # other events with a key
+    others: dict[int, Event] = field(default_factory=dict)  # events with a key that are no answers
     answers: dict[int, list[Answer]] = field(default_factory=dict)  # item -> standing answers
     labels: dict[int, Value] = field(default_factory=dict)  # item -> label that the model learns
     skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
@@ -82,9 +82,10 @@ class State:
     finished: dict[int, Value] = field(default_factory=dict)  # auto-labelled item -> label
     partly: dict[int, ClassSet] = field(default_factory=dict)  # free item -> classes that the model answered
     audits: Items = field(default_factory=dict)  # auto-labelled items that people should confirm
-    proposals: dict[int, tuple[Value, float, int]] = field(default_factory=dict)  # item -> label, sure, level
-    promise: events.Promise | None = None  # error rate that confirming the proposals guarantees
-    kept: list[events.Promise] = field(default_factory=list)  # of the labels by the model; one per class
+    # item -> the label that the model proposes, its probability, the item's level in the certificate
+    proposals: dict[int, tuple[Value, float, int]] = field(default_factory=dict)
+    promise: events.Promise | None = None  # the last promise of an error rate; None: none, or ended
+    kept: list[events.Promise] = field(default_factory=list)  # promises of auto-labels; one per class
     missing: Items = field(default_factory=dict)  # items that are gone from their source
     test: Items = field(default_factory=dict)  # the test set
     test_labels: dict[int, Value] = field(default_factory=dict)
@@ -92,7 +93,7 @@ class State:
     checked: dict[int, Drawn] = field(default_factory=dict)  # items that were leased as random checks
     wishes: dict[int, int] = field(default_factory=dict)  # class -> further checks still wanted
     curve: dict[int, float] = field(default_factory=dict)  # number of labels -> mean largest probability
-    assessed: list[events.Assessed] = field(default_factory=list)
+    assessed: list[events.Assessed] = field(default_factory=list)  # estimates of the accuracy, oldest first
     generations: list[events.Generation] = field(default_factory=list)  # attempts to fine-tune the encoder
     suggestions: dict[str, dict[str, Suggestion]] = field(default_factory=dict)  # source -> item
     suggested_at: int = 0  # number of the last event with suggestions
@@ -143,20 +144,20 @@ class State:
 
     def by_model(self, item: int) -> Value | None:
         """Return the label of an auto-labelled item, mapped to the current classes; None if it has none."""
-        said = self.finished.get(item)
-        return None if said is None else self.current(said)
+        value = self.finished.get(item)
+        return None if value is None else self.current(value)
 
     def classes_by_model(self, item: int) -> ClassSet | None:
         """Return the classes that the model answered for an item that nobody has answered.
 
         The item stays in the pool: people may be asked about its other classes.
         """
-        said = None if item in self.answers else self.partly.get(item)
-        return None if said is None else said.current(self.book)
+        value = None if item in self.answers else self.partly.get(item)
+        return None if value is None else value.current(self.book)
 
     @property
     def confirms(self) -> bool:
-        """Whether people confirm labels that the model proposes; not if they are of a class that is gone."""
+        """Whether people are confirming labels that the model proposes; False once their class is removed."""
         if self.promise is None or self.promise.rate is None or self.promise.kept:
             return False
         return self.promise.class_ is None or self.promise.class_ in self.book.order
@@ -171,15 +172,15 @@ class State:
 
     def placed(self) -> list[int]:
         """Return all items that are not free."""
-        some = {*self.holder, *self.answers, *self.skipped, *self.test, *self.finished, *self.missing}
-        return [item for item in sorted(some | self.doubted.keys()) if self.place(item) != FREE]
+        items = {*self.holder, *self.answers, *self.skipped, *self.test, *self.finished, *self.missing}
+        return [item for item in sorted(items | self.doubted.keys()) if self.place(item) != FREE]
 
     def ruled_out(self, item: int, person: str | None = None) -> frozenset[int]:
         """Return the classes that people (or one person) ruled out for an item, by the current classes.
 
         A later label by the same person replaces the classes that they ruled out. A class into which others
-        were merged is ruled out only if all of them are. In a multi-label project such an answer is part of
-        the label.
+        were merged is ruled out only if all of them are. Empty in a multi-label project, where such an answer
+        is part of the label.
         """
         if item not in self.doubted or self.multi_label:
             return frozenset()
@@ -204,7 +205,7 @@ class State:
         return self.history[done[-1]] if done else None
 
     def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | Entry | None:
-        """Return the event of the same request, if sent before; refuse another request with its key."""
+        """Return the event of a request that was sent before; refuse another request with its key."""
         seq = None if key is None else self.requests.get(key)
         event = None if seq is None else self.event(seq)
         if event is not None and not (event.person == person and same(event.body)):
@@ -278,9 +279,9 @@ class State:
 
     def suggested(self) -> tuple[Suggestions, ...]:
         """Return each source's suggestions for the items that joined, mapped to the current classes."""
-        now = self.suggested_at, len(self.ids), self.book
-        if self._suggested[0] != now:
-            self._suggested = now, tuple(self._of_source(name) for name in self.suggestions)
+        key = self.suggested_at, len(self.ids), self.book
+        if self._suggested[0] != key:
+            self._suggested = key, tuple(self._of_source(name) for name in self.suggestions)
         return self._suggested[1]
 
     def _of_source(self, source: str) -> Suggestions:
@@ -295,9 +296,9 @@ class State:
         probs = np.zeros((len(rows), len(self.classes)), np.float32)
         for row, (_, number, one) in enumerate(rows):
             for each, p in (one.probs or {number: 1.0}).items():
-                now = classes[each]
-                if now is not None:
-                    probs[row, now] += p
+                current = classes[each]
+                if current is not None:
+                    probs[row, current] += p
         empty = probs.sum(axis=1) <= 0.0  # all are 0, or of removed classes: only the class counts
         probs[empty, numbers[empty]] = 1.0
         return Suggestions(source, items, numbers, scores, probs)
@@ -305,9 +306,9 @@ class State:
     def suggestions_to(self, item: int) -> list[tuple[str, Suggestion]]:
         """Return (source, suggestion) pairs for one item, mapped to the current classes."""
         name = self.ids[item] if self.suggestions else ""
-        said = ((source, of[name]) for source, of in self.suggestions.items() if name in of)
-        now = ((source, one, self.book.current(one.class_)) for source, one in said)
-        return [(source, one._replace(class_=number)) for source, one, number in now if number is not None]
+        given = ((source, of[name]) for source, of in self.suggestions.items() if name in of)
+        mapped = ((source, one, self.book.current(one.class_)) for source, one in given)
+        return [(source, one._replace(class_=number)) for source, one, number in mapped if number is not None]
 
     def without_suggestions(self) -> frozenset[int]:
         """Return items whose suggestions are not learned: test items, removed items and "cannot tell"."""
@@ -316,8 +317,8 @@ class State:
 
     def adjudicated(self) -> dict[int, Value]:
         """Return the latest standing answer by an adjudicator to each item that has one."""
-        said = ((i, one, self.history.get(one.seq)) for i, given in self.answers.items() for one in given)
-        bodies = ((i, one.value, entry.body) for i, one, entry in said if entry is not None)
+        pairs = ((i, one, self.history.get(one.seq)) for i, given in self.answers.items() for one in given)
+        bodies = ((i, one.value, entry.body) for i, one, entry in pairs if entry is not None)
         return {i: value for i, value, body in bodies if isinstance(body, events.Label) and body.truth}
 
     def label_of(self, item: int) -> Value | None:
@@ -325,7 +326,7 @@ class State:
         return self.labels.get(item, self.test_labels.get(item))
 
     def unanswered_checks(self) -> int:
-        """Return how many items were leased as random checks and have no label, though nobody has them."""
+        """Return how many items were leased as random checks, have no label, and are no longer leased."""
         missing = (i for i in self.checked if i not in self.labels and i not in self.holder)
         return sum(not self.lost_its_class(item) for item in missing)
 
@@ -343,8 +344,8 @@ class State:
         for item, seq in self.first_answers().items():
             body = self.history[seq].body
             if isinstance(body, events.Label) and body.sure is not None:
-                now = None if body.guess is None else self.book.current(body.guess)
-                found[item] = (-1 if now is None else now), body.sure
+                guess = None if body.guess is None else self.book.current(body.guess)
+                found[item] = (-1 if guess is None else guess), body.sure
         return found
 
     @property
@@ -426,53 +427,53 @@ class LabelSet(NamedTuple):
 
     ids: Sequence[str]
     classes: list[str]
-    labels: dict[int, Any]  # a class, or a `ClassSet` in a multi-label project
+    labels: dict[int, Any]  # item -> class, or `ClassSet` in a multi-label project
     answers: dict[int, list[Answer]]
     times: dict[int, float]  # event number of an answer -> time
     names: dict[int, np.ndarray]  # class -> vectors of its name, from which the model may learn
     withdrawn: list[int]  # items whose labels no longer count because their content changed
     test: dict[int, Any]  # labels of the test set: never trained on
     none: list[int]  # items that belong to no class; learned, too
-    by_model: dict[int, Value]  # auto-labels
+    by_model: dict[int, Value]  # auto-labels of items that people have not labelled
     ruled_out: dict[int, frozenset[int]]  # classes ruled out for items without a label; learned, too
     missing: Sequence[int] = ()  # items that are gone from their source
     trust_names: bool = False  # learn from names even if leave-one-out does not confirm them
     generation: events.Generation | None = None  # the fine-tuned encoder's generation of features
     suggestions: Sequence[Suggestions] = ()  # from sources that are not fully trusted; learned, too
     drawn: Mapping[int, float] | None = None  # weights of labelled items that were drawn at random
-    given: Mapping[int, int] = MappingProxyType({})  # labels that people review
+    given: Mapping[int, int] = MappingProxyType({})  # labels that came with the source, for review
     multi_label: bool = False
-    final: Mapping[int, Value] = MappingProxyType({})  # answers of adjudicators
+    final: Mapping[int, Value] = MappingProxyType({})  # latest standing answers of adjudicators
 
     @classmethod
     def of(cls, state: State, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
         """Return the labels of a state; vectors: class number -> vectors of its name."""
         book = state.book
-        place = {number: j for j, number in enumerate(book.order)}
+        position = {number: j for j, number in enumerate(book.order)}
 
-        def placed(value: Value) -> Value:
-            return value.numbered(place) if isinstance(value, ClassSet) else place.get(value, value)
+        def renumbered(value: Value) -> Value:
+            return value.numbered(position) if isinstance(value, ClassSet) else position.get(value, value)
 
         def by_item(values: Mapping[int, Value | None]) -> dict[int, Any]:
-            return {i: placed(value) for i, value in sorted(values.items()) if value not in (None, NONE)}
+            return {i: renumbered(value) for i, value in sorted(values.items()) if value not in (None, NONE)}
 
         known = {*state.labels, *state.test_labels}
         by_model = {i: state.by_model(i) for i in state.finished if i not in known}
         by_model |= {i: state.classes_by_model(i) for i in state.partly.keys() - by_model.keys()}
-        ruled_out = {i: frozenset(place[c] for c in state.place(i).ruled_out) for i in state.doubted}
+        ruled_out = {i: frozenset(position[c] for c in state.place(i).ruled_out) for i in state.doubted}
         without_suggestions = state.without_suggestions() if state.suggestions else ()
-        suggestions = [one.translated(place, without_suggestions) for one in state.suggested()]
-        given = [one.translated(place, state.missing) for one in state.suggested() if one.source == GIVEN]
+        suggestions = [one.translated(position, without_suggestions) for one in state.suggested()]
+        given = [one.translated(position, state.missing) for one in state.suggested() if one.source == GIVEN]
         return cls(
             ids=_copied(state.ids),
             classes=[book.names[number] for number in book.order],
             labels=by_item(state.labels),
             answers={
-                item: [answer._replace(value=placed(answer.value)) for answer in answers]
+                item: [answer._replace(value=renumbered(answer.value)) for answer in answers]
                 for item, answers in state.answers.items()
             },
             times={seq: entry.at for seq, entry in state.history.items()},
-            names={place[number]: some for number, some in vectors.items() if number in place},
+            names={position[number]: some for number, some in vectors.items() if number in position},
             withdrawn=state.withdrawn_items(),
             test=by_item(state.test_labels),
             none=sorted(item for item, number in state.labels.items() if number == NONE),
@@ -495,8 +496,7 @@ class LabelSet(NamedTuple):
         if self.ids == ids:
             return self
         ids = _copied(ids)
-        place = ids.position
-        to = [place[name] for name in self.ids]
+        to = [ids.position[name] for name in self.ids]  # old item number -> new one
         by_item = ("labels", "answers", "test", "by_model", "ruled_out", "given", "final")
         moved: dict[str, Any] = {
             name: {to[item]: value for item, value in getattr(self, name).items()} for name in by_item

@@ -2,9 +2,9 @@
 
 n labelled items, k classes. For each fold the encoder is tuned without the fold's labels. The head (class
 names and pool as prior) then predicts these labels twice: on frozen features, and on frozen and tuned ones
-side by side. p are its probabilities.
-    p_T = softmax(log(p) / T)            T the temperature of least log loss, for each of the two
-    gain = log p_T(label) side by side - log p_T(label) on frozen features
+side by side. p (n, k) are its probabilities in either case, y the label of an item.
+    p_T = softmax(log(p) / T)            T the temperature of least log loss, one for each case
+    gain = log p_T[y] side by side - log p_T[y] on frozen features
     m = mean of gain over the labels, se = standard error of this mean
     trusted = m > se / 2
 Why a temperature: the encoder has seen the labels of the other folds, so the head on tuned features is
@@ -62,7 +62,7 @@ class Finetuned:
         Features in use (frozen and tuned ones side by side if trusted, else the frozen ones) of the labelled
         items, of the other items, and of the phrases of class names, by class.
     frozen, tuned : array (N, d)
-        Features of all items, labelled and unlabelled, by the encoder before and after.
+        Features of all N items, labelled and unlabelled, by the encoder before and after.
     encoder : TunedEncoder
         Embeds new items, and can be saved.
     classes : list
@@ -239,7 +239,7 @@ def finetune(
 
 
 class Tuner:
-    """Items with stored states below the trained blocks, on which an encoder can be tuned repeatedly.
+    """Items with stored hidden states below the trained blocks, on which an encoder can be tuned repeatedly.
 
     Parameters
     ----------
@@ -306,20 +306,20 @@ class Tuner:
         proba = {"frozen": np.empty((len(rows), k)), "tuned": np.empty((len(rows), k))}
         try:
             for fold in range(folds):
-                said = _part(progress, shares[fold], shares[fold + 1])
-                out = fold_of == fold
-                frozen, tuned = self._left_out(
-                    rows, y, out, recipe, seed, said, f"Checking {fold + 1}/{folds}"
+                part = _part(progress, shares[fold], shares[fold + 1])
+                held_out = fold_of == fold
+                frozen, tuned = self._predict_held_out(
+                    rows, y, held_out, recipe, seed, part, f"Checking {fold + 1}/{folds}"
                 )
-                proba["frozen"][out], proba["tuned"][out] = frozen, tuned
-            said = _part(progress, shares[-2], 1.0)
-            head = self._train(rows, y, recipe, seed, _part(said, 0.0, 0.6), "Learning to read the items")
-            tick = self._ticker(_part(said, 0.6, 1.0), "Reading the items again")
+                proba["frozen"][held_out], proba["tuned"][held_out] = frozen, tuned
+            part = _part(progress, shares[-2], 1.0)
+            head = self._train(rows, y, recipe, seed, _part(part, 0.0, 0.6), "Learning to read the items")
+            tick = self._ticker(_part(part, 0.6, 1.0), "Reading the items again")
             after = self.states.embed(tick=tick)
             weights = self.encoder.weights()
         finally:
             self.encoder.set_weights(self.frozen_weights)
-        losses = {how: calibrated_losses(p, y) for how, p in proba.items()}
+        losses = {which: calibrated_losses(p, y) for which, p in proba.items()}
         before = self.states.features
         trusted = is_better(losses["tuned"], losses["frozen"])
         return Finetuned(
@@ -328,8 +328,8 @@ class Tuner:
             labelled=rows,
             labels=y,
             trusted=trusted,
-            log_loss={how: float(np.mean(some)) for how, some in losses.items()},
-            accuracy={how: float(np.mean(p.argmax(axis=1) == y)) for how, p in proba.items()},
+            log_loss={which: float(np.mean(each)) for which, each in losses.items()},
+            accuracy={which: float(np.mean(p.argmax(axis=1) == y)) for which, p in proba.items()},
             frozen_proba=proba["frozen"],
             tuned_proba=proba["tuned"],
             frozen=before[: self.n],
@@ -353,29 +353,30 @@ class Tuner:
             self.encoder.set_weights(self.frozen_weights)
 
     def by_class(self, rows: np.ndarray) -> dict[int, np.ndarray] | None:
-        """Return the vectors of phrases by class number, out of all rows; None without names."""
+        """Return the vectors of phrases by class number, out of rows of `features`; None without names."""
         return _by_class(rows[self.n :], self.name_classes, range(len(self.classes)))
 
-    def _left_out(
+    def _predict_held_out(
         self,
         rows: np.ndarray,
         y: np.ndarray,
-        out: np.ndarray,
+        held_out: np.ndarray,
         recipe: Recipe,
         seed: int,
         progress: Progress | None,
         message: str,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictions of held-out items, on frozen features and on both."""
-        frozen = self._train(rows[~out], y[~out], recipe, seed, progress, message)
-        before, pool = self.states.features, self._pool_rows()
-        some = np.unique(np.r_[rows, pool, self.name_rows])
-        both = np.concatenate([before[some], self.states.embed(some)], axis=1)
-        train, left, sample, names = (
-            both[np.searchsorted(some, idx)] for idx in (rows[~out], rows[out], pool, self.name_rows)
+        """Return predictions of held-out items, on frozen features and on both; held_out: a mask of rows."""
+        train, test, pool = rows[~held_out], rows[held_out], self._pool_rows()
+        frozen_head = self._train(train, y[~held_out], recipe, seed, progress, message)
+        before = self.states.features
+        used = np.unique(np.r_[rows, pool, self.name_rows])
+        both = np.concatenate([before[used], self.states.embed(used)], axis=1)
+        of_train, of_test, of_pool, of_names = (
+            both[np.searchsorted(used, idx)] for idx in (train, test, pool, self.name_rows)
         )
-        head = self._head(train, y[~out], sample, names)
-        return frozen.predict_proba(before[rows[out]]), head.predict_proba(left)
+        head = self._head(of_train, y[~held_out], of_pool, of_names)
+        return frozen_head.predict_proba(before[test]), head.predict_proba(of_test)
 
     def _pool_rows(self) -> np.ndarray:
         """Return an evenly spread sample of the items."""
@@ -390,7 +391,7 @@ class Tuner:
         progress: Progress | None,
         message: str,
     ) -> LaplaceClassifier:
-        """Tune the encoder from its frozen weights, with a head on frozen features; return that head."""
+        """Tune the encoder from its frozen weights and a head on frozen features; return that head."""
         self.encoder.set_weights(self.frozen_weights)
         features = self.states.features
         head = self._head(features[rows], y, features[self._pool_rows()], features[self.name_rows])
@@ -403,6 +404,7 @@ class Tuner:
     def _head(
         self, features: np.ndarray, y: np.ndarray, pool: np.ndarray, phrases: np.ndarray
     ) -> LaplaceClassifier:
+        """Return a head trained on features, with the phrases and the pool as its prior."""
         classes = np.arange(len(self.classes))
         names = _by_class(phrases, self.name_classes, classes)
         return LaplaceClassifier().fit(features, y, unlabelled=pool, names=names, classes=classes)
@@ -449,7 +451,7 @@ def _by_class(rows: np.ndarray, numbers: np.ndarray, classes: Any) -> dict[Any, 
 
 
 def calibrated_losses(proba: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the log loss of each label after calibration by the best temperature."""
+    """Return the log loss of each label, after calibration by the temperature of least mean log loss."""
     log = np.log(np.maximum(proba, 1e-12))
 
     def at(temperature: float) -> np.ndarray:

@@ -1,11 +1,11 @@
 """The steps of a pool's posterior since the last training, and how to take some of them back.
 
 Each step turns one posterior into the next. A label is taken back in one of three ways:
-    exactly         if all steps were exact with the Gaussian likelihood, order does not matter: one search
-                    for the mean without the label
-    in closed form  if the Gaussian posterior has not kept its data, as in large pools: by the residual with
-                    which a second-order step learned it, at the cost of that step
-    by replay       otherwise: all other steps again, from the posterior of the training
+    exactly         if the likelihood is Gaussian and all steps were exact: their order does not matter, so
+                    one search finds the mean without the label
+    in closed form  if the Gaussian posterior has not kept its data, as in large pools: the residual of the
+                    second-order step that learned the label undoes it, at the cost of that step
+    by replay       otherwise: all other steps are taken again, from the posterior of the training
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Options = tuple[str | None, float | None]  # method and step size
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Condition:
-    """An instance was leased (sign 1), or returned without a label (sign -1), which is the exact inverse."""
+    """An instance was leased (sign 1), or returned without a label (sign -1, the exact inverse)."""
 
     idx: int
     features: Array  # (1, d), without the bias
-    probs: Array  # (1, k) when it was leased: its curvature is taken there
+    probs: Array  # (1, k) when it was leased; they determine the curvature
     sign: int = 1
 
     def after(self, posterior: Posterior) -> Posterior:
@@ -52,7 +52,7 @@ class Label:
     weight: float
     method: str | None
     step_size: float | None
-    residual: Array | None = None  # step_size w (p - e_y), (1, k), if it can be taken back in closed form
+    residual: Array | None = None  # step_size w (p - e_y), (1, k), for taking back in closed form
 
     def after(self, posterior: Posterior) -> Posterior:
         return update(
@@ -69,7 +69,8 @@ class Forgotten:
     label: Answer
     weight: float
 
-    def was(self, label: Answer, weight: float) -> bool:
+    def concerns(self, label: Answer, weight: float) -> bool:
+        """Return whether this is the label that was taken back."""
         return weight == self.weight and np.array_equal(label, self.label, equal_nan=True)
 
     def after(self, posterior: Posterior) -> Posterior:
@@ -138,8 +139,11 @@ class History:
         return self._then(replace(leased, sign=-1))
 
     def learn(self, idx: int, features: Array, label: Answer, weight: float, options: Options) -> History:
-        """Return the history after an instance got its label; the one of the training undoes its removal."""
-        removed = [step for step in self._of(idx, Forgotten) if step.was(label, weight)]
+        """Return the history after an instance got its label.
+
+        If the training had this label and it was taken back since, the step that took it back is dropped.
+        """
+        removed = [step for step in self._of(idx, Forgotten) if step.concerns(label, weight)]
         if removed and options[0] != "exact":
             return self._replay(removed, self.base)
         step = Label(idx, features, label, weight, *options)
@@ -150,7 +154,7 @@ class History:
     def forget(self, idx: int, features: Array, label: Answer, weight: float) -> History:
         """Return the history as if a label had never been given."""
         step, learned = Forgotten(idx, features, label, weight), self._of(idx, Label)
-        gone = [*learned, *self._of(idx, Condition)]  # as if it had not been leased before, either
+        gone = [*learned, *self._of(idx, Condition)]  # the lease before the label is dropped, too
         if self._is_exact:
             left = self._without(gone)
             return History(self.base, step.after(self.posterior), left if learned else (*left, step))
@@ -160,13 +164,13 @@ class History:
             residual = _pad(learned[-1].residual, self.posterior)
             posterior = revise.undo_label(self.posterior, features, residual, weight)
             return History(self.base, posterior, self._without(gone))
-        first = () if learned else (step,)
+        first = () if learned else (step,)  # the label came with the training: take it back first
         return History(self.base, self.base)._then(*first, *self._without(gone))
 
     def rule_out(self, idx: int, features: Array, before: Classes, now: Classes, options: Options) -> History:
         """Return the history with classes `now` ruled out for an instance instead of `before`.
 
-        With step updates, the earlier classes stay learned if more classes are ruled out.
+        If classes are only added to `before`, and the method is not exact, the soft label of `before` stays.
         """
         history = self
         if before and (options[0] == "exact" or not now > before):
@@ -185,7 +189,7 @@ class History:
         gone, base = self._of(idx, PartialLabel), self.base
         if gone:
             shares = gone[-1].shares
-        else:  # part of the training: the soft label that the training gave it
+        else:  # the training learned it: forget the soft label that the training gave the instance
             shares = _shares(base, features, before)
             base = forget_shares(base, features, shares)
         if not self._is_exact:
