@@ -187,8 +187,8 @@ class Learner:
         self.deferred -= changed.keys()
         if len(labels) > DEFERRED_FROM:  # many approximate steps would cost time and precision
             self.deferred |= {item for item in labels if changed[item].label is not None}
-        # leases last: they shrink the covariance, and with it the steps of labels learned after them; a replay
-        # without the lease would change all these steps, and the logits of all items
+        # leases last: a lease shrinks the covariance, and with it the steps of labels learned after it; a
+        # replay without the lease would change all these steps, and the logits of all items
         with self.pool.together():
             for item, place in sorted(changed.items(), key=lambda one: one[1].where is Where.LEASED):
                 # a deferred label is not learned yet, but nobody should be asked about its item
