@@ -20,6 +20,9 @@ HEAD = """# What a label buys
 We asked how many labels the page saves, compared with other methods and libraries.
 {short}
 
+On texts the page also learns from the class names, which no rival uses; *page, no names* is the comparison
+without them.
+
 `make bench NAME=labels` measures learning curves: the accuracy after each label. Simulated people label, who
 know the true classes. All methods start from the same pool of 2,000 items (digits 1,200, dtd10 800). The page
 was developed on {developed}; the other sets were measured only for this report.
@@ -38,7 +41,7 @@ The arms:
 - **choice alone**: the default strategy on the features of the rivals, label by label, if it was measured.
 - **scikit-activeml**, **small-text**: rivals of other libraries, with logistic regression on the same
   features, in batches of 10.
-- **version 0.1, page**: the page of that version.
+- **version 0.1, page**: the page of that version; it counts as a rival.
 
 Other words:
 
@@ -52,7 +55,7 @@ Other words:
 GOALS = """A goal *against the best rival* is met if, from 25 labels on, the arm is on average not below the
 best rival, and nowhere more than a point below it (beyond two standard errors). *Labels to match* is a share:
 0.24 means that 24 labels reach the accuracy of 100 labels by margin. If an arm has one repetition on some
-dataset, the goal is not judged."""
+dataset, the goal is not judged. Goals are judged by unrounded figures."""
 
 NEEDED = (
     "Labels that an arm needs to reach margin's accuracy at 100 and at 200 labels, and their share of 100 "
