@@ -143,6 +143,7 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     refused = run("label", "big.csv", "--ray", "auto", "--no-browser")
     assert "--ray needs shards, and 'big.csv' is not a folder of shards" in refused.output
     assert "--watch is not available for a folder of shards" in run("label", "shards", "--watch").output
+    assert "expected --import with a table" in run("label", "shards", "--label-column", "stars").output
     refused = run("label", "shards", "--network", "on")
     assert "--network on is not available for a folder of shards" in refused.output
     seen = set[str]()

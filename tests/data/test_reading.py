@@ -179,6 +179,10 @@ def test_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", X=x, y=[0, 1, -1, 1], classes=["a", "b"], ids=["p", "q", "r", "s"])
     items = el.read_items(tmp_path / "x.npz")
     assert (items.labels.tolist(), items.classes, items.ids[3]) == ([0, 1, -1, 1], ("a", "b"), "s")
+    (tmp_path / "shown.csv").write_text("text\none\ntwo\nthree\nfour\n")
+    labels_of_file = Options("text", label_column="y", show=str(tmp_path / "shown.csv"))
+    shown = read(str(tmp_path / "x.npz"), labels_of_file)
+    assert (shown.labels.tolist(), shown.display.item(1)["text"]) == ([0, 1, -1, 1], "two")
     np.savez(tmp_path / "x.npz", features=x, labels=["b", "a", " a", "b"])
     with pytest.warns(EverylabelWarning, match="1 label"):
         assert el.read_items(tmp_path / "x.npz").labels.tolist() == [1, 0, 0, 1]

@@ -74,6 +74,17 @@ def test_column_of_labels_is_completed(kind: str) -> None:
     assert names[-1] == "kind"
 
 
+@pytest.mark.parametrize(("old", "new"), [("loan", "card"), (2, 1)])
+def test_a_completed_categorical_stays_one_and_adds_new_classes_at_the_end(old: Any, new: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    kinds = pandas.Categorical([old, new, None, None], categories=[old, new], ordered=True)
+    given = pandas.DataFrame({"body": TEXTS[:4], "kind": kinds})
+    found = with_column(given, "kind", [str(old), str(new), "transfer", None], replace=True)
+    assert found["kind"].cat.categories.tolist() == [old, new, "transfer"]
+    assert found["kind"].cat.ordered
+    assert plain(found, "kind") == [old, new, "transfer", None]
+
+
 def test_completed_class_label_stays_one_and_adds_new_classes_at_the_end() -> None:
     datasets = pytest.importorskip("datasets", reason="needs datasets")
     values: list[Any] = ["loan", "card", *[None] * (len(TEXTS) - 2)]

@@ -208,6 +208,11 @@ def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
     refused |= {"--suggestion-column": given.suggestion_column, "--review": given.review}
     for name in (name for name, value in refused.items() if value):
         raise EverylabelError(f"{name} is not available for a folder of shards; leave it out")
+    if given.label_column is not None:
+        raise EverylabelError(
+            f"--label-column is {given.label_column!r}, and labels of a folder of shards are not read; "
+            "expected --import with a table that holds them"
+        )
     if given.network == "on":
         raise EverylabelError(
             "--network on is not available for a folder of shards; leave it out. To fine-tune, "

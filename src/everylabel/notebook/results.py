@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.cells import is_missing
-from everylabel.data.classes import list_text, names_in
+from everylabel.data.cells import is_missing, label_of
+from everylabel.data.classes import clean_name, list_text, names_in
 from everylabel.data.items import Items, Options
 from everylabel.data.read import read
 from everylabel.data.readers.memory import frame_of, read_memory
@@ -103,7 +103,8 @@ def with_column(
 ) -> Any:
     """Return a table in memory with a column of texts or None.
 
-    replace : replace an existing column of this name; a ClassLabel stays one, with new classes at the end
+    replace : replace an existing column of this name; a ClassLabel, or pandas' Categorical, stays one, with
+        new classes at the end
     classes : of a multi-label project; a column of a dataset then holds lists of class numbers
     """
     frame = frame_of(table)
@@ -124,7 +125,9 @@ def with_column(
     library: Any = import_module(type(table).__module__.partition(".")[0])  # imported already
     match frame.kind:
         case "pandas":
-            return table.assign(**{name: values})
+            own = table[name].dtype if name in frame.names and classes is None else None
+            kept = isinstance(own, library.CategoricalDtype)
+            return table.assign(**{name: _categorical(library, own, values) if kept else values})
         case "polars":
             return table.with_columns(library.Series(name, values, dtype=library.String))
         case "arrow":
@@ -138,6 +141,14 @@ def with_column(
             return [{**row, name: value} for row, value in zip(table, values, strict=True)]
         case _:  # a dict of columns
             return {**table, name: values}
+
+
+def _categorical(pandas: Any, own: Any, values: Column) -> Any:
+    """Return a column of texts or None as one of this categorical type, whose categories may be numbers."""
+    known = {clean_name(label_of(category)): category for category in own.categories}
+    given = [None if value is None else known.get(value, value) for value in values]
+    categories = dict.fromkeys([*own.categories, *(value for value in given if value is not None)])
+    return pandas.Categorical(given, categories=list(categories), ordered=own.ordered)
 
 
 def _dataset_with(table: Any, datasets: Any, name: str, values: Column, classes: Sequence[str] | None) -> Any:

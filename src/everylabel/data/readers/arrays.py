@@ -191,7 +191,9 @@ def _shown(show: Path, options: Options, stored: Stored) -> dict[str, list[Any]]
             f"{', '.join(TABLES)}"
         )
     id_column = named_ids(options.id_column)
-    wanted = (options.text_column, options.image_column, options.label_column, id_column)
+    own = stored.labels is not None and options.label_column in LABELS  # the table need not have them
+    labels = None if own else options.label_column
+    wanted = (options.text_column, options.image_column, labels, id_column)
     columns = read_columns(show, wanted, options)
     given = ids_of(columns, id_column).ids if id_column else []
     if stored.ids is not None and given and set(stored.ids) <= set(given):  # matched by name, in any order
