@@ -64,6 +64,7 @@ NAN = np.array([[1.0, np.nan, 0.0], [0.0, 0.0, 0.0]])
         (lambda: el.laplace(np.zeros((7, 2)), X), "mean has 7 rows and features has 3"),
         (lambda: el.laplace(np.zeros((4, 3)), X, "binary"), "mean has shape"),
         (lambda: el.laplace(np.zeros((4, 2)), X, "poisson"), "likelihood is 'poisson'"),
+        (lambda: el.laplace(np.zeros((4, 2)), X, Y), "likelihood is an array of shape"),  # type: ignore[arg-type]
         (lambda: el.laplace(np.zeros((4, 2)), X, prior_precision=0), "prior_precision is 0"),
         (lambda: el.laplace(np.zeros((4, 2)), X, classes=["a"]), "classes holds 1 names"),
         (lambda: el.laplace(np.full((4, 2), np.nan), X), "mean holds 8 NaN"),

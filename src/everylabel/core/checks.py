@@ -20,8 +20,10 @@ _INSTANCES = "(n, d): one row per instance, one column per feature"
 
 def check_choice(value: str, name: str, choices: Sequence[str]) -> str:
     """Return `value` if it is one of `choices`."""
-    if value not in choices:
-        raise EverylabelError(f"{name} is {value!r}; expected one of {', '.join(map(repr, choices))}")
+    if not isinstance(value, str) or value not in choices:
+        raise EverylabelError(
+            f"{name} is {described(value)}; expected one of {', '.join(map(repr, choices))}"
+        )
     return value
 
 
