@@ -180,6 +180,21 @@ def test_an_attempt_without_room_is_refused_and_labelling_continues(
         service.label("me", "t120", 0).result()
 
 
+def test_an_attempt_is_repeated_after_a_failure_whatever_the_number_of_answers_none(
+    source: Path, bert: str
+) -> None:
+    with opened(source, bert) as service:
+        label(service, 60)
+        for i in range(60, 90):
+            service.none_of_these("me", f"t{i}").result()
+        trainer = trainer_of(service)
+        trainer._failed("the disk is full")
+        assert not trainer._is_due()
+        for i in range(90, 97):  # a tenth more labels
+            service.label("me", f"t{i}", int(TRUTH[i] == "down")).result()
+        assert trainer._is_due()
+
+
 def test_a_deleted_generation_falls_back_to_frozen_features(tuned: Tuned, bert: str) -> None:
     source, frozen = tuned.source, tuned.frozen
     shutil.rmtree(source.with_name("texts.csv.everylabel") / FOLDER)

@@ -360,7 +360,7 @@ class NetworkTrainer:
                 self._failed(str(error) or type(error).__name__)
 
     def _failed(self, why: str) -> None:
-        self.state.share, self._failed_at = None, len(self.desk.state.labels)
+        self.state.share, self._failed_at = None, self._n_labels()
         if not self._stopped.is_set():
             self.state.error = why
 
@@ -381,11 +381,15 @@ class NetworkTrainer:
         wanted = state.settings["network"]
         if wanted == "frozen" or (wanted == "auto" and self.state.asks) or self.is_growing():
             return False
-        n = sum(number != NONE for number in list(state.labels.values()))
+        n = self._n_labels()
         n_classes = len({*list(state.labels.values())} - {NONE})
         last = state.generations[-1].labels if state.generations else 0
         first = max(FEWEST, min(PER_CLASS * n_classes, ENOUGH))
         return n_classes > 1 and n >= max(first, GROWN * last, AGAIN * self._failed_at)
+
+    def _n_labels(self) -> int:
+        """Return the number of labels that name a class."""
+        return sum(number != NONE for number in list(self.desk.state.labels.values()))
 
     def _attempt(self) -> None:
         """Fine-tune on the current labels; use the new features if they are better."""
