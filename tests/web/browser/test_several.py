@@ -196,7 +196,8 @@ def test_a_model_that_cannot_promise_does_not_finish(page: Page, axe: str) -> No
     page.open("finish")
     page.answer("1")
     page.script("document.querySelector('.side [data-do=finish]').click()")
-    page.until(lambda: "not sure enough of any item for" in page.text("dialog .note[role=status]"))
+    # of no item, or of too few: other tests may have labelled before
+    page.until(lambda: "sure enough of" in page.text("dialog .note[role=status]"))
     assert page.script("return document.querySelector('dialog .primary').disabled")
     colour = "return getComputedStyle(document.querySelector('dialog .primary')).backgroundColor"
     disabled = page.script(colour)
