@@ -58,5 +58,9 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 def listed(names: list[str], most: int = 5) -> str:
     """Return names in one line, at most the first `most`; names with a comma are quoted."""
-    quoted = [f'"{name}"' if "," in name else name for name in names[:most]]
-    return ", ".join(quoted) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return and_more([f'"{name}"' if "," in name else name for name in names[:most]], len(names))
+
+
+def and_more(shown: list[str], n: int) -> str:
+    """Return texts in one line, with the number of those among n that are not shown."""
+    return ", ".join(shown) + (f" and {n - len(shown)} more" if n > len(shown) else "")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, counted, listed, nearest
+from everylabel.core.errors import EverylabelError, and_more, counted, listed, nearest
 from everylabel.data.cells import is_missing, label_of
 
 UNLABELLED = -1
@@ -106,9 +106,8 @@ def meant(new: Iterable[str], known: Iterable[str]) -> str:
     there = [*known]
     near = [(nearest(name, there), name) for name in islice(new, LOOKED_AT)]
     pairs = [f"{one!r} in place of {name!r}" for one, name in near if one and not _only_numbered(one, name)]
-    more = f" and {len(pairs) - HINTS} more" if len(pairs) > HINTS else ""
-    hint = f"; did you mean {', '.join(pairs[:HINTS])}{more}? Classes can be merged and removed on the page"
-    return hint if pairs else ""
+    hints = and_more(pairs[:HINTS], len(pairs))
+    return f"; did you mean {hints}? Classes can be merged and removed on the page" if pairs else ""
 
 
 def _only_numbered(one: str, other: str) -> bool:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.core.checks import FAR, outlying_rows
-from everylabel.core.errors import EverylabelError, counted, listed
+from everylabel.core.errors import EverylabelError, and_more, counted, listed
 from everylabel.core.files import write_atomically
 from everylabel.data.classes import check_class_count, class_names_in, clean_name, is_list, no_labels
 from everylabel.data.datasets.catalog import dataset_key
@@ -460,9 +460,8 @@ def notes_on(items: Items) -> tuple[str, ...]:
 def left_out(items: Items, broken: Sequence[int]) -> str:
     """Return a sentence about the images that cannot be read, with Pillow's reason if known."""
     named = [items.known_as(i) + why_unreadable(items.items[i]) for i in broken[:SHOWN]]
-    more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
     many = counted(len(broken), "image cannot be read and is", "images cannot be read and are")
-    return f"{many} left out: {', '.join(named)}{more}"
+    return f"{many} left out: {and_more(named, len(broken))}"
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from everylabel.core.checks import check_choice
-from everylabel.core.errors import EverylabelError, EverylabelWarning, listed, nearest, need
+from everylabel.core.errors import EverylabelError, EverylabelWarning, and_more, listed, nearest, need
 from everylabel.data.cells import text_of, valid
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")
@@ -332,7 +332,7 @@ def _delimited(path: Path, encoding: str | None, long_rows: str | None) -> tuple
 def _report_long(name: str, rows: list[str], n: int, delimiter: str, long_rows: str | None) -> None:
     """Warn about rows with more cells than the header; raise unless `long_rows` says what to do."""
     what = f"{len(rows):,} row(s) of {name} have more cells than the header's {n}"
-    shown = ", ".join(rows[:5]) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
+    shown = and_more(rows[:5], len(rows))
     if long_rows is None:
         raise EverylabelError(
             f"{what}: {shown}; put a cell that holds {delimiter!r} in double quotes, or pass "
