@@ -168,7 +168,7 @@ def test_an_attempt_without_room_is_refused_and_labelling_continues(
     source: Path, bert: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if what == "memory":
-        monkeypatch.setattr(network, "_free_memory", lambda: 2.0**29)
+        monkeypatch.setattr(network, "free_memory", lambda: 2.0**29)
     else:
         usage = shutil.disk_usage(source)._replace(free=2**28)
         monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)

@@ -9,6 +9,7 @@ import os
 import secrets
 import zipfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -189,3 +190,12 @@ def total_memory() -> float:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
         return float("inf")
+
+
+def free_memory() -> float:
+    """Return the bytes of memory that a new process may use; infinity if the system does not report them."""
+    with suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024.0 * float(line.split()[1])
+    return float("inf")

@@ -27,6 +27,7 @@ import msgspec
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.core.files import free_memory
 from everylabel.data.digests import image_digests, text_digests
 from everylabel.data.items import IdList, Numbered
 from everylabel.labelling.desk import Desk, Finish
@@ -261,20 +262,11 @@ def _check_room(folder: Path, n_items: int) -> None:
         raise EverylabelError(
             f"{disk / 2**30:.1f} GB of disk space are free; fine-tuning needs {needed / 2**30:.1f} GB"
         )
-    memory = _free_memory()
-    if memory is not None and memory < MEMORY:
+    memory = free_memory()
+    if memory < MEMORY:
         raise EverylabelError(
             f"{memory / 2**30:.1f} GB of memory are free; fine-tuning needs {MEMORY / 2**30:.1f} GB"
         )
-
-
-def _free_memory() -> float | None:
-    """Return the bytes of memory that a new process may use; None where the system does not report them."""
-    with suppress(OSError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024.0 * float(line.split()[1])
-    return None
 
 
 def opened_desk(
