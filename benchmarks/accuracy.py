@@ -37,11 +37,10 @@ from benchmarks.labels.sets import DEVELOPED_ON, FILES, Data, load
 from benchmarks.results import WHOLE, Record, cache_record, sentence, write
 from everylabel.core.arrays import softmax
 from everylabel.core.leave_one_out import leave_one_out
-from everylabel.labelling import progress
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.training import FeatureTable, TrainingSet, in_order, on_scale, train
+from everylabel.labelling.quality import stopping
 from everylabel.labelling.quality.accuracy import FEWEST, Interval, Verdicts, accuracy_on_unlabelled, wilson
-from everylabel.labelling.quality.assessment import FORETOLD
 from everylabel.labelling.state.types import Place
 from everylabel.log.events import Assessed
 from everylabel.selection.pool import Where
@@ -82,7 +81,9 @@ def simulate(name: str, folder: Path, seed: int, strategy: str) -> Run:
             )
         if n in LOOKS:
             known = zip(order, told, strict=True)
-            foretold = {i for i, (check, sure, right) in known if right and sure >= FORETOLD and not check}
+            foretold = {
+                i for i, (check, sure, right) in known if right and sure >= stopping.FORETOLD and not check
+            }
             looks.append(_look(learner, data, order, foretold))
         if n >= MOST:
             break
@@ -285,7 +286,7 @@ def _arrays(rows: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def _little(row: dict[str, Any]) -> bool:
-    return progress.is_little(Assessed(row["n"], 0, 0.0, gain=row["gain"], without=row["last"]))
+    return stopping.is_little(Assessed(row["n"], 0, 0.0, gain=row["gain"], without=row["last"]))
 
 
 def stops(rows: list[dict[str, Any]], title: str) -> str:
@@ -300,9 +301,9 @@ def stops(rows: list[dict[str, Any]], title: str) -> str:
     for run in runs.values():
         n = np.array([row["n"] for row in run])
         tested = np.convolve(np.pad([row["test"] for row in run], 1, mode="edge"), np.ones(3) / 3, "valid")
-        rise = np.interp(n + progress.AHEAD, n, tested) - tested
-        judged = n + progress.AHEAD <= n[-1]
-        little = np.array([_little(row) for row in run]) & (n >= progress.STOP_AFTER)
+        rise = np.interp(n + stopping.AHEAD, n, tested) - tested
+        judged = n + stopping.AHEAD <= n[-1]
+        little = np.array([_little(row) for row in run]) & (n >= stopping.STOP_AFTER)
         advised = np.flatnonzero(judged[1:] & little[1:] & little[:-1]) + 1
         could += bool(np.any(rise[judged] < RISE))
         found += bool(np.any(rise[judged] < RISE) and len(advised))
@@ -312,7 +313,7 @@ def stops(rows: list[dict[str, Any]], title: str) -> str:
     when = f", at {np.median(at):.0f} labels in the median" if at else ""
     return (
         f"- {title}: advice to stop came in {found} of the {could} runs in which it should{when}, in {came} "
-        f"of {len(runs)} in all; {progress.AHEAD} more labels brought {100 * RISE:.0f} point or more "
+        f"of {len(runs)} in all; {stopping.AHEAD} more labels brought {100 * RISE:.0f} point or more "
         f"in {wrong}."
     )
 

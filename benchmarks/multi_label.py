@@ -30,7 +30,7 @@ from benchmarks.results import cache_record, write
 from benchmarks.serving import WARM_UP, data, quantiles, worked
 from benchmarks.serving_large import start, stop
 from benchmarks.timing import report, seconds
-from everylabel.labelling.quality.accuracy import set_figures
+from everylabel.labelling.quality.f1 import set_figures
 from everylabel.models.scaling import fit_pool_scaling, suited_precision
 from everylabel.models.thresholds import left_out
 

@@ -42,7 +42,7 @@ from benchmarks.serving import data as large
 from benchmarks.timing import report
 from everylabel.core import fit_map
 from everylabel.labelling.model.training import prepare
-from everylabel.labelling.quality.assessment import left_out
+from everylabel.labelling.quality.suspect_labels import left_out
 from everylabel.labelling.sources.consensus import (
     agree,
     certainty,

@@ -9,8 +9,8 @@ from everylabel.core.arrays import softmax
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.training import FeatureTable, TrainingSet, train
-from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import AssessmentLabels, assess
+from everylabel.labelling.quality.by_class import check_weights
 from everylabel.labelling.state.types import Place
 from everylabel.selection.pool import Where
 from tests.labelling.desks import FEATURES, IDS, N, Y, fingerprint, label, service

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from everylabel.labelling.quality.accuracy import check_weights
+from everylabel.labelling.quality.by_class import check_weights
 from everylabel.labelling.state.types import Check
 
 

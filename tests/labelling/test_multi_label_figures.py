@@ -7,8 +7,9 @@ from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_sc
 
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.training import targets, train
-from everylabel.labelling.quality.accuracy import f1, set_figures, wilson
-from everylabel.labelling.quality.assessment import left_out, probably_wrong
+from everylabel.labelling.quality.accuracy import wilson
+from everylabel.labelling.quality.f1 import f1, set_figures
+from everylabel.labelling.quality.suspect_labels import left_out, probably_wrong
 from everylabel.labelling.queues import QueueRequest, queue
 from everylabel.labelling.state.types import ClassSet
 from everylabel.models.thresholds import left_out as answers_left_out

@@ -8,7 +8,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import views
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.quality.assessment import LeftOut
+from everylabel.labelling.quality.suspect_labels import LeftOut
 from everylabel.labelling.queues import (
     COPY,
     MOST,
@@ -70,11 +70,11 @@ def test_most_alike() -> None:
 
 def test_suspect_labels_worst_first_with_similar_items_of_another_label() -> None:
     told = {
-        0: LeftOut(0, 0.4, 1, 0.6, 0.4),
-        1: LeftOut(1, 0.1, 0, 0.9, 0.8),
-        2: LeftOut(2, 0.3, 0, 0.4, 0.1),  # odd, and likely right
-        3: LeftOut(1, 0.9, 1, 0.9, 0.0),
-        4: LeftOut(2, 0.2, 1, 0.5, 0.9),
+        0: LeftOut(0, 0.4, 1, 0.4),
+        1: LeftOut(1, 0.1, 0, 0.8),
+        2: LeftOut(2, 0.3, 0, 0.1),  # odd, and likely right
+        3: LeftOut(1, 0.9, 1, 0.0),
+        4: LeftOut(2, 0.2, 1, 0.9),
     }
     look = LOOK._replace(labels={0: 0, 1: 1, 3: 1, 4: 0, 2: 2}, left_out=told)
     assert _items(look, "suspect") == [1, 0]  # 4 has another label since

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from everylabel.labelling.progress import AHEAD, LITTLE, stop
+from everylabel.labelling.quality.stopping import AHEAD, LITTLE, stop
 from everylabel.labelling.state.state import State
 from everylabel.log.events import Assessed
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from everylabel.labelling.quality.assessment import (
+from everylabel.labelling.quality.suspect_labels import (
     LIKELY,
     MIXED,
     RIGHT,

@@ -14,7 +14,7 @@ from everylabel.data.classes import SEPARATOR
 from everylabel.formats.tables import ItemColumns, Records
 from everylabel.labelling.model.learner import certainty
 from everylabel.labelling.model.training import Prepared
-from everylabel.labelling.quality.assessment import left_out
+from everylabel.labelling.quality.suspect_labels import left_out
 from everylabel.labelling.queues import QueueData, QueueRequest, labelled_otherwise, queue
 from everylabel.labelling.sources.consensus import find_consensus
 from everylabel.labelling.state.state import LabelSet

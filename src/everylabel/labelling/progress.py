@@ -2,14 +2,6 @@
 
 The model's accuracy is estimated in the background (`quality/assessment.py`); this module reads the logged
 estimates.
-
-It also advises to stop. p is the model on all n labels, q the model without the last m (a fifth of those that
-the model did not foretell: `quality/assessment.py`); y and z are the classes that p and q predict:
-    gain = mean over unlabelled items of p(y) - p(z)       expected accuracy that the last m labels brought
-    next = gain log(1 + AHEAD / n) / log(n / (n - m))      the same for AHEAD more, if it grows with log n
-The page suggests to stop if next is below LITTLE in two estimates at least APART labels apart; how often this
-comes in time: docs/how-labelling-works.md. The mean of p(y) - q(y), which also counts that the model grows
-surer, came in time less often.
 """
 
 from collections import Counter
@@ -23,6 +15,7 @@ import numpy as np
 
 from everylabel.labelling.quality.accuracy import FEWEST
 from everylabel.labelling.quality.certificate import certificate_of
+from everylabel.labelling.quality.stopping import stop
 from everylabel.labelling.sources.reliability import accuracy as accuracy_of
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import (
@@ -44,11 +37,7 @@ SPEED_OVER = 20  # answers over which the speed is measured,
 LATELY = 500  # among the latest LATELY answers of all people
 BREAK = 120.0  # seconds without an answer that count as a break
 FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share")  # of the last `Assessed`
-AHEAD = 100  # further labels whose gain is predicted
-LITTLE = 0.002  # gain below which labels bring little; at .004 four of 9 pieces of advice came too early
-APART = 10  # labels between two estimates that both count
 ERRORS = 3  # pairs of classes that a source confuses, in a reply
-STOP_AFTER = 60  # labels before which the page does not suggest to stop
 
 
 @dataclass
@@ -396,32 +385,3 @@ def _class_of(state: State, body: Answered) -> dict[str, Any]:
         return {"class": None, "class_name": None}
     now = state.book.current(body.class_)
     return {"class": now, "class_name": state.classes[body.class_ if now is None else now]}
-
-
-def stop(state: State) -> dict[str, Any]:
-    """Return whether to suggest stopping because more labels would bring little, and a sentence."""
-    known = (look for look in reversed(state.assessed) if look.gain is not None)
-    looks = (look for look in known if look.labels <= len(state.labels))  # the latest first
-    last = next(looks, None)
-    if last is None:
-        return {"suggest": False, "gain": None, "without_last": None, "sentence": ""}
-    before = next((look for look in looks if look.labels <= last.labels - APART), None)
-    suggest = last.labels >= STOP_AFTER and is_little(last) and before is not None and is_little(before)
-    points = round(100.0 * max(last.gain or 0.0, 0.0), 1)
-    by = (
-        f"raised the expected accuracy by {points} points"
-        if points
-        else "did not raise the expected accuracy"
-    )
-    sentence = f"The last {last.without} labels {by}."
-    if suggest:
-        sentence += " More labels bring little: you may stop here."
-    return {"suggest": suggest, "gain": last.gain, "without_last": last.without, "sentence": sentence}
-
-
-def is_little(look: Assessed) -> bool:
-    """Return whether AHEAD more labels would bring little."""
-    if look.gain is None or not look.without or look.without >= look.labels:
-        return False
-    span = np.log(look.labels / (look.labels - look.without))
-    return bool(look.gain * np.log1p(AHEAD / look.labels) / span < LITTLE)

@@ -21,7 +21,7 @@ import numpy as np
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.learner import predicted
-from everylabel.labelling.quality.assessment import LIKELY, LeftOut
+from everylabel.labelling.quality.suspect_labels import LIKELY, LeftOut
 from everylabel.labelling.sources.consensus import ItemConsensus
 from everylabel.labelling.state.types import (
     CANNOT_TELL,

@@ -23,7 +23,8 @@ from everylabel.labelling import progress
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import Arriving
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.quality.accuracy import FEWEST, FEWEST_OF_CLASS, Interval
+from everylabel.labelling.quality.accuracy import FEWEST, Interval
+from everylabel.labelling.quality.by_class import FEWEST_OF_CLASS
 from everylabel.labelling.queues import MOST, SURE, QueueData, near_copies
 from everylabel.labelling.state.state import LabelSet, State, digest
 from everylabel.labelling.state.types import (

@@ -21,8 +21,8 @@ from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Learner, WarmStart
 from everylabel.labelling.model.training import FeatureTable, TrainingSet
-from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment, AssessmentLabels, assess
+from everylabel.labelling.quality.by_class import check_weights
 from everylabel.labelling.sources.consensus import KNOWN, find_consensus
 from everylabel.labelling.state.types import Answer, Check
 

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from everylabel.data.items import IdList, Numbered, stored_ids
-from everylabel.labelling.quality.accuracy import check_weights
+from everylabel.labelling.quality.by_class import check_weights
 from everylabel.labelling.state.types import (
     AUTO,
     CANNOT_TELL,
