@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 10), metavar=("FIRST", "END"))
     parser.add_argument("--tuned", type=int, default=1, help="repetitions of the comparison with SetFit")
     parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder of the report")
+    parser.add_argument("--encoder", help="that made the feature files, if not MiniLM: see encoder.py")
     given = parser.parse_args()
     steps = given.steps or STEPS
     made = cache_record(given.cache)
@@ -50,11 +51,12 @@ def main() -> None:
     if "setfit" in steps:
         tuned.make(fine_tuning.keys(given.tuned), partial(fine_tuning.compare, folder=given.data))
     if "report" in steps:
-        _report(curves, trusted, tuned, made, given.out)
+        _report(curves, trusted, tuned, made, given.out, given.encoder)
 
 
-def _report(curves: Cells, trusted: Rows, tuned: Rows, made: Record, out: Path) -> None:
-    path, made_by = out / "labels.json", dict[str, Record]()
+def _report(curves: Cells, trusted: Rows, tuned: Rows, made: Record, out: Path, encoder: str | None) -> None:
+    stem = f"labels-{encoder}" if encoder else "labels"
+    path, made_by = out / f"{stem}.json", dict[str, Record]()
     before = json.loads(path.read_text()) if path.exists() else {"curves": [], "trust": [], "fine_tuning": []}
     records_before = records(path)
 
@@ -69,8 +71,8 @@ def _report(curves: Cells, trusted: Rows, tuned: Rows, made: Record, out: Path) 
     names = joined(trusted.rows.values(), before["trust"], lambda row: "class names")
     same = joined(tuned.rows.values(), before["fine_tuning"], lambda row: f"{row['arm']} (SetFit's labels)")
     found = Curves(sorted(cells))
-    report.write(found, names, same, out, made_by)
-    plot(found, out / "labels.png")
+    report.write(found, names, same, out / stem, made_by, encoder)
+    plot(found, out / f"{stem}.png")
 
 
 def _curves(cells: Cells, given: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The report: docs/results/labels.json, .md and .png, with each goal, its figure and whether it is met."""
+"""The report, docs/results/labels*.json, .md and .png: each goal, its figure and whether it is met."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,6 +52,8 @@ Other words:
   user could not have chosen it. A rival with one repetition counts only on a dataset where no
   rival has more; otherwise the luckiest of them would win. *n* is the number of repetitions that both have.
 """
+ENCODER = """Features of texts are of {encoder} instead of MiniLM, on which the page was developed.
+[What a label buys](labels.md) has the same figures with MiniLM."""
 GOALS = """A goal *against the best rival* is met if, from 25 labels on, the arm is on average not below the
 best rival, and nowhere more than a point below it (beyond two standard errors). *Labels to match* is a share:
 0.24 means that 24 labels reach the accuracy of 100 labels by margin. If an arm has one repetition on some
@@ -65,6 +67,10 @@ AGAINST = (
     "The page's accuracy minus the best rival's, in points; bold: more than a point below, beyond two "
     "standard errors."
 )
+SETFIT = (
+    "Test accuracy and processor time on the same labels, n runs. *Ours*: our head with class names, on "
+    "frozen features. *Version 0.1's head* knows no class names. SetFit fine-tunes the encoder."
+)
 RARE = "One class against the rest, at 5 % of the pool: positives labelled, and F1 on test data."
 NAMES = (
     "Accuracy without class names, with true ones, with names shuffled among classes, and with mere codes."
@@ -77,14 +83,19 @@ def write(
     tuned: list[dict[str, Any]],
     out: Path,
     records: Mapping[str, results.Record],
+    encoder: str | None = None,
 ) -> None:
-    """Write the report of all curves; records: of each arm and of the other tables."""
+    """Write the report of all curves to `out` with the endings .md and .json.
+
+    records: of each arm and of the other tables; encoder: of the texts, if not MiniLM.
+    """
     rivals = rivals_of(curves)
     draws = Counter((row["set"], row["seed"]) for row in trusted)
     trusted = [row for row in trusted if draws[row["set"], row["seed"]] == len(KINDS)]  # whole ones
     developed = ", ".join(sets.DEVELOPED_ON)
     had = {"developed": developed, "rivals": len(rivals), "repetitions": _had(curves)}
     text = [HEAD.format(short=summary(curves), **had)]
+    text += [ENCODER.format(encoder=encoder), ""] if encoder else []
     text += [results.sentence(records), ""]
     text += [
         "## Goals",
@@ -100,22 +111,18 @@ def write(
     ]
     text += ["## Labels needed", "", NEEDED, "", *needs(curves), ""]
     text += ["## Against the best rival", "", AGAINST, "", *against(curves, OURS), ""]
-    text += ["## A class of 5 %", "", RARE, "", *rare(curves), ""]
-    text += ["## Misleading class names", "", NAMES, "", *trust_table(trusted), ""]
-    text += [
-        "## SetFit",
-        "",
-        "Test accuracy and processor time on the same labels, n runs. *Ours*: our head with class names, on "
-        "frozen features. *Version 0.1's head* knows no class names. SetFit fine-tunes the encoder.",
-        "",
-        *tuned_table(tuned),
-        "",
-    ]
-    text += ["## Curves", "", "Mean accuracy by the number of labels.", "", "![Curves](labels.png)", ""]
+    if any(":" in name for name in curves.sets()):
+        text += ["## A class of 5 %", "", RARE, "", *rare(curves), ""]
+    if trusted:
+        text += ["## Misleading class names", "", NAMES, "", *trust_table(trusted), ""]
+    if tuned:
+        text += ["## SetFit", "", SETFIT, "", *tuned_table(tuned), ""]
+    image = f"![Curves]({out.name}.png)"
+    text += ["## Curves", "", "Mean accuracy by the number of labels.", "", image, ""]
     for name in in_order(curves):
         text += [f"### {name}", "", *curve_table(curves, name), ""]
-    (out / "labels.md").write_text("\n".join(text))
-    results.write(out / "labels.json", _numbers(curves, trusted, tuned), cached=records, indent=0)
+    out.with_suffix(".md").write_text("\n".join(text))
+    results.write(out.with_suffix(".json"), _numbers(curves, trusted, tuned), cached=records, indent=0)
 
 
 def summary(curves: Curves) -> str:

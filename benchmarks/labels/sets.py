@@ -64,10 +64,11 @@ def load_all(base: str, folder: Path) -> Data:
         order = np.random.default_rng(0).permutation(len(y))
         x, y = (x[order] / 16.0).astype(np.float32), y[order]
         return Data(x[:1200], y[:1200], x[1200:], y[1200:], tuple(map(str, range(10))))
-    arrays = np.load(folder / f"{FILES[base]}.npz")
+    arrays = np.load(min(folder.glob(f"{base}_*.npz"), default=folder / f"{FILES[base]}.npz"))
     x, y, x_test, y_test = (np.asarray(arrays[key]) for key in ("X_train", "y_train", "X_test", "y_test"))
     classes = tuple(map(str, arrays["classes"]))
     names = vectors(classes) if has_words(base) else None
+    names = arrays.get("names", names)  # a file of another encoder than MiniLM has them
     if len(x) < x.shape[1]:
         x, x_test = _spanned(x.astype(np.float64), x_test.astype(np.float64))
     return Data(x.astype(np.float32), y, x_test.astype(np.float32), y_test, classes, names)

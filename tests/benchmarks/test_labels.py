@@ -14,7 +14,7 @@ from benchmarks.labels.curve import BUDGETS, measured
 from benchmarks.labels.figures import Curves, difference, needed, regret
 from benchmarks.labels.report import write
 from benchmarks.labels.served import served
-from benchmarks.labels.sets import Data
+from benchmarks.labels.sets import Data, load_all
 from benchmarks.labels.trust import some_of_each
 from benchmarks.results import cache_record, records
 
@@ -139,5 +139,26 @@ def test_the_served_loop_learns_and_a_report_is_written_of_it(tmp_path: Path) ->
     assert points[2]["test"] > points[1]["test"] > 0.3
     flat = [{**points[-1], "n": n} for n in (0, 10, 25, 50, 100, 200, 400)]
     cells = [Cell("digits", 0, arm, flat, 1.0) for arm in ("page", "margin")]
-    write(Curves(cells), [], [], tmp_path, {"page": cache_record(tmp_path / "cache")})
-    assert "| digits | +0.0 (margin, n = 1) |" in (tmp_path / "labels.md").read_text()
+    made = {"page": cache_record(tmp_path / "cache")}
+    write(Curves(cells), [], [], tmp_path / "labels-small", made, "small")
+    text = (tmp_path / "labels-small.md").read_text()
+    assert "| digits | +0.0 (margin, n = 1) |" in text
+    assert "Features of texts are of small instead of MiniLM" in text
+
+
+def test_feature_files_of_another_encoder_bring_the_vectors_of_class_names(tmp_path: Path) -> None:
+    x, y = np.ones((4, 3), np.float32), np.array([0, 1, 0, 1])
+    np.savez(
+        tmp_path / "subj_small.npz",
+        X_train=x,
+        y_train=y,
+        X_test=x,
+        y_test=y,
+        classes=["no", "yes"],
+        names=np.eye(2, 3),
+    )
+    load_all.cache_clear()
+    data = load_all("subj", tmp_path)
+    assert data.names is not None
+    assert data.names.tolist() == np.eye(2, 3).tolist()
+    assert data.x.tolist() == x.tolist()
