@@ -134,24 +134,24 @@ class Project:
         """Return the task that the label stream shows next to a person."""
         return dict(self.studio.ask("GET", f"/api/projects/{self.number}/next/", token=token))
 
-    def annotate(self, task: int, choice: str, token: str = TOKEN) -> int:
+    def annotate(self, task: int, *choices: str, token: str = TOKEN) -> int:
         """Submit an annotation as the page does and return its number."""
         path = f"/api/tasks/{task}/annotations/?project={self.number}"
-        body = {"result": _result(choice), "lead_time": 2.5}
+        body = {"result": _result(*choices), "lead_time": 2.5}
         return int(self.studio.ask("POST", path, body, token)["id"])
 
     def skip(self, task: int) -> int:
         path = f"/api/tasks/{task}/annotations/?project={self.number}"
         return int(self.studio.ask("POST", path, {"result": [], "was_cancelled": True})["id"])
 
-    def update(self, annotation: int, choice: str) -> None:
+    def update(self, annotation: int, *choices: str) -> None:
         path = f"/api/annotations/{annotation}/?project={self.number}"
-        self.studio.ask("PATCH", path, {"result": _result(choice)})
+        self.studio.ask("PATCH", path, {"result": _result(*choices)})
 
     def delete(self, annotation: int) -> None:
         self.studio.ask("DELETE", f"/api/annotations/{annotation}/?project={self.number}")
 
 
-def _result(choice: str) -> list[dict[str, Any]]:
-    value = {"choices": [choice]}
-    return [{"from_name": "label", "to_name": "text", "type": "choices", "value": value}]
+def _result(*choices: str) -> list[dict[str, Any]]:
+    value = {"choices": list(choices)}
+    return [{"from_name": "label", "to_name": "text", "type": "choices", "value": value}] if choices else []
