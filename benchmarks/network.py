@@ -367,7 +367,7 @@ def page_table(rows: list[dict[str, Any]]) -> str:
         tuned = [row["bias_tuned"] for row in some if row["bias_tuned"] is not None]
         error = 100 * np.sqrt(np.mean([row["error"] ** 2 for row in some]))
         lines.append(
-            f"| {TITLES.get(name, name)} | {'learns' if setting == 'auto' else 'frozen'} | {len(some)} "
+            f"| {TITLES.get(name, name)} | {'fine-tuned' if setting == 'auto' else 'original'} | {len(some)} "
             f"| {sum(row['tuned_at'] is not None for row in some)} "
             f"| {np.mean([row['truth'] for row in some]):.3f} | {mean['bias']:+.1f} "
             f"| {f'{100 * np.mean(tuned):+.1f}' if tuned else ''} | {error:.1f} | {mean['width']:.0f} "
@@ -418,7 +418,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 def table(rows: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
     """Return the table of all cells, with the mean gain and the worst run."""
     lines = [
-        "| set | labels | draws | frozen | gate | tuned | gain of each draw, points | trusted | seconds |",
+        "| set | labels | runs | original | page | tuned | gain of each run, points | used | seconds |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in sorted(rows, key=lambda row: (SETS.index(row["set"]), row["labels"])):
@@ -446,7 +446,7 @@ def table(rows: list[dict[str, Any]], cells: list[dict[str, Any]]) -> str:
 def setfit_table(cells: list[dict[str, Any]], setfit: list[dict[str, Any]]) -> str:
     """Return accuracy and seconds of SetFit beside those of fine-tuning on the same labels."""
     lines = [
-        "| set | labels | draw | everylabel | SetFit | seconds, everylabel | seconds, SetFit |",
+        "| set | labels | run | everylabel | SetFit | seconds, everylabel | seconds, SetFit |",
         "|---|---|---|---|---|---|---|",
     ]
     ours = {(cell["set"], cell["labels"], cell["seed"], cell["pool"]): cell for cell in cells}
@@ -530,9 +530,10 @@ def main() -> None:
     known["page"] = page_summary(known["page"])
     write(options.out, known, parts=[] if options.tables_only else [options.part])
     draw(rows, options.out.with_suffix(".png"))
-    fill(PAGE, "cells", f"{sentence(records(options.out))}\n\n{table(rows, known['cells'])}")
+    fill(PAGE, "cells", table(rows, known["cells"]))
     fill(PAGE, "setfit", setfit_table(known["cells"], known["setfit"]))
     fill(PAGE, "page", page_table(known["page"]))
+    fill(PAGE, "versions", sentence(records(options.out)))
 
 
 def measure_part(options: argparse.Namespace, found: list[dict[str, Any]]) -> None:

@@ -25,6 +25,26 @@ WHOLE = "all"  # the name of the one part of a result that is measured at once
 LOAD = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None  # of others: nothing has run yet
 HEAD = """# Results
 
+What does everylabel gain, and what does it cost? Each page answers one question, in its first lines.
+
+| question | page |
+|---|---|
+| How many labels does the page save, compared with other methods? | [What a label buys](labels.md) |
+| Is the accuracy that the page shows right? | [Whether the accuracy can be trusted](accuracy.md) |
+| Does fine-tuning the encoder help, and can it do harm? | [Fine-tuning](network.md) |
+| Which strategy is best, and which finds rare classes? | [Choosing the next item](selection.md) |
+| What is gained by suggestions, several people, and a review of labels? | [People and sources](sources.md) |
+| What does the model learn from a "no"? | [Ways to answer](answers.md) |
+| How long do people wait, and what survives a crash? | [The labelling server](serving.md) |
+| What does a pool on a cluster cost? | [Pools on a cluster](scale.md) |
+| How close is an update to retraining, and how fast is it? | [Updates](updates.md) |
+| Which variants of the exact update were tried? | [Variants of the exact update](updates-variants.md) |
+| Does the backend keep up with Label Studio? | [Beside Label Studio](label-studio.md) |
+| Which claims of the paper hold, and why? | [The paper's claims](reproduction-claims.md) |
+| What exactly was measured for each claim? | [The paper, reproduced](reproduction/README.md) |
+
+## Where the figures come from
+
 Benchmarks write this page; it is not edited by hand. Each result names the commit that was
 measured; *changed* means that some code was not committed. Until 2026-11-18 benchmarks recorded a digest of
 the measured code instead. The commit of such a result was found later: the last one before the result whose

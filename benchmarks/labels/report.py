@@ -17,64 +17,74 @@ from benchmarks.labels.trust import KINDS
 
 HEAD = """# What a label buys
 
-We asked how many labels the page saves, compared with other methods and libraries.
+This page answers: how many labels does the page save, compared with other methods and libraries?
+
 {short}
 
 On texts the page also learns from the class names, which no rival uses; *page, no names* is the comparison
 without them.
+"""
+MEASURED = """## How it was measured
 
 `make bench NAME=labels` measures learning curves: the accuracy after each label. Simulated people label, who
 know the true classes. All methods start from the same pool of 2,000 items (digits 1,200, dtd10 800). The page
 was developed on {developed}; the other sets were measured only for this report.
-A method with its settings is an *arm*. Repetitions (arms are separated by slashes): {repetitions}.
-
-The arms:
-
-- **page**: the labelling page with its defaults, label by label; one item in ten is a random check.
-  **page, no names**: the same without class names.
-- **select**: `el.select` in batches of 10 with retraining after each batch. **select, ask**: the same, and
-  the model learns each label before it chooses the next item. Both know the class names.
-- **margin**, **badge**, **random**, **typiclust**: rivals in our own code, on features centred and scaled to
-  norm 10, with prior precision 1 and without class names. Margin is retrained after each label, the others
-  after each batch of 10. **margin, updates**: margin in batches of 10; the model learns each label by the
-  paper's update before it chooses the next item.
-- **choice alone**: the default strategy on the features of the rivals, label by label, if it was measured.
-- **scikit-activeml**, **small-text**: rivals of other libraries, with logistic regression on the same
-  features, in batches of 10.
-- **version 0.1, page**: the page of that version; it counts as a rival.
-
-Other words:
 
 - *Accuracy* is the mean of the accuracies on test data and on the unlabelled rest of the pool
-  (`labels.json` has both). ± is two standard errors of the difference, paired by repetition; with so few
-  repetitions they are rough.
-- The *best rival* is the best of {rivals} in hindsight, separately for each dataset and number of labels. A
-  user could not have chosen it. A rival with one repetition counts only on a dataset where no
-  rival has more; otherwise the luckiest of them would win. *n* is the number of repetitions that both have.
+  (`labels.json` has both).
+- An *arm* is a method with its settings.
+- A *rival* is an arm that is not today's everylabel. The *best rival* is the best of {rivals} in hindsight,
+  separately for each dataset and number of labels. A user could not have chosen it. A rival with one
+  repetition counts only on a dataset where no rival has more; otherwise the luckiest of them would win.
+- *n* is the number of repetitions that both compared arms have. ± is two standard errors of the difference,
+  paired by repetition; with so few repetitions they are rough.
+
+The datasets: *digits* (images, 10 classes), *trec6* (questions, 6), *mpqa* (opinions, 2), *dbpedia14*
+(entries of an encyclopedia, 14), *banking77* (messages to a bank, 77), *cifar10* (photographs, 10), *dtd10*
+(photographs of textures, 10), *clinc150* (commands to an assistant, 150), *subj* (sentences about films, 2)
+and *tweetoffensive* (tweets, 2). In *digits:rare* and the like, one class with 5 % of the items is separated
+from all others.
+
+The arms of everylabel:
+
+- **page**: the labelling page with its defaults, label by label; one item in ten is a random check.
+- **page, no names**: the same without class names.
+- **select**: `el.select` in batches of 10 with retraining after each batch. It knows the class names.
+- **select, ask**: the same, and the model learns each label before it chooses the next item.
+- **choice alone**: the default strategy on the features of the rivals, label by label, if it was measured.
+
+The rivals:
+
+- **margin**, **badge**, **random**, **typiclust**: other strategies in our own code, on features centred and
+  scaled to norm 10, with prior precision 1 and without class names. Margin is retrained after each label, the
+  others after each batch of 10.
+- **margin, updates**: margin in batches of 10; the model learns each label by the paper's update before it
+  chooses the next item.
+- **DropQuery**, **Falcun**, **MaxHerding** of scikit-activeml, and **BreakingTies** of small-text: strategies
+  of other libraries, with logistic regression on the same features, in batches of 10.
+- **version 0.1, page**: the page of that version.
 """
 ENCODER = """Features of texts are of {encoder} instead of MiniLM, on which the page was developed.
 [What a label buys](labels.md) has the same figures with MiniLM."""
-GOALS = """A goal *against the best rival* is met if, from 25 labels on, the arm is on average not below the
-best rival, and nowhere more than a point below it (beyond two standard errors). *Labels to match* is a share:
-0.24 means that 24 labels reach the accuracy of 100 labels by margin. If an arm has one repetition on some
-dataset, the goal is not judged. Goals are judged by unrounded figures."""
+GOALS = """The goals of the project, and whether they are met. A goal *against the best rival* is met if, from
+25 labels on, the arm is on average not below the best rival, and nowhere more than a point below it (beyond
+two standard errors). *Labels to match* is a share: 0.24 means that 24 labels reach the accuracy of 100 labels
+by margin. If an arm has one repetition on some dataset, the goal is not judged. Goals are judged by unrounded
+figures."""
 
-NEEDED = (
-    "Labels that an arm needs to reach margin's accuracy at 100 and at 200 labels, and their share of 100 "
-    "and 200. Empty: not measured, or measured by version 0.1 at a few numbers of labels only."
-)
-AGAINST = (
-    "The page's accuracy minus the best rival's, in points; bold: more than a point below, beyond two "
-    "standard errors."
-)
-SETFIT = (
-    "Test accuracy and processor time on the same labels, n runs. *Ours*: our head with class names, on "
-    "frozen features. *Version 0.1's head* knows no class names. SetFit fine-tunes the encoder."
-)
-RARE = "One class against the rest, at 5 % of the pool: positives labelled, and F1 on test data."
-NAMES = (
-    "Accuracy without class names, with true ones, with names shuffled among classes, and with mere codes."
-)
+NEEDED = """Labels that the page needs to be as accurate as margin sampling with 100 and with 200 labels; in
+brackets their share of 100 and 200. Margin sampling asks about the item whose two most probable classes are
+closest. Empty: the set has no class names."""
+AGAINST = """The page's accuracy minus the best rival's with equal labels, in percentage points; in brackets
+this rival, and the number n of repetitions. Columns: number of labels. Bold: more than a point below, beyond
+two standard errors."""
+RARE = """How many items of a rare class does each arm find? One class against the rest, at 5 % of the pool:
+number of its items that were labelled, and F1 on test data."""
+SETFIT = """Is fine-tuning the encoder by SetFit better? Test accuracy and processor time on the same labels,
+n runs. *Ours*: the last layer with class names, on the features of the original encoder. *Version 0.1* knows
+no class names. SetFit fine-tunes the encoder."""
+NAMES = """Do wrong class names do harm? Accuracy without class names, with true ones, with names shuffled
+among classes, and with mere codes."""
 
 
 def write(
@@ -93,24 +103,12 @@ def write(
     draws = Counter((row["set"], row["seed"]) for row in trusted)
     trusted = [row for row in trusted if draws[row["set"], row["seed"]] == len(KINDS)]  # whole ones
     developed = ", ".join(sets.DEVELOPED_ON)
-    had = {"developed": developed, "rivals": len(rivals), "repetitions": _had(curves)}
-    text = [HEAD.format(short=summary(curves), **had)]
+    had = {"developed": developed, "rivals": len(rivals)}
+    text = [HEAD.format(short=summary(curves))]
     text += [ENCODER.format(encoder=encoder), ""] if encoder else []
-    text += [results.sentence(records), ""]
-    text += [
-        "## Goals",
-        "",
-        GOALS,
-        "",
-        *_table(["goal", "measured", "met"], bars(curves, trusted, tuned)),
-        "",
-    ]
-    text += [
-        "`make bench NAME=serving` measures the time from label to next item over HTTP (`serving.json`).",
-        "",
-    ]
     text += ["## Labels needed", "", NEEDED, "", *needs(curves), ""]
     text += ["## Against the best rival", "", AGAINST, "", *against(curves, OURS), ""]
+    text += [MEASURED.format(**had)]
     if any(":" in name for name in curves.sets()):
         text += ["## A class of 5 %", "", RARE, "", *rare(curves), ""]
     if trusted:
@@ -121,6 +119,16 @@ def write(
     text += ["## Curves", "", "Mean accuracy by the number of labels.", "", image, ""]
     for name in in_order(curves):
         text += [f"### {name}", "", *curve_table(curves, name), ""]
+    text += [
+        "## Goals",
+        "",
+        GOALS,
+        "",
+        *_table(["goal", "measured", "met"], bars(curves, trusted, tuned)),
+        "",
+    ]
+    text += ["## Repetitions and versions", "", f"Repetitions of each arm: {_had(curves)}.", ""]
+    text += [results.sentence(records), ""]
     out.with_suffix(".md").write_text("\n".join(text))
     results.write(out.with_suffix(".json"), _numbers(curves, trusted, tuned), cached=records, indent=0)
 
@@ -134,17 +142,19 @@ def summary(curves: Curves) -> str:
         ]
         if len(shares) == 2:
             parts.append(
-                f"To match {n} labels of margin sampling, the page needs {n * shares[0]:.0f} on texts with "
-                f"three or more classes and {n * shares[1]:.0f} on the other sets."
+                f"- To be as accurate as margin sampling with {n} labels, the page needs {n * shares[0]:.0f} "
+                f"labels on texts with three or more classes,\n  and {n * shares[1]:.0f} on the other sets."
             )
-    gains = [
-        each.mean for each in regrets(curves, OURS, rivals_of(curves), "both", in_order(curves)).values()
-    ]
+    rivals, n_rivals = rivals_of(curves), len(rivals_of(curves))
+    gains = [each.mean for each in regrets(curves, OURS, rivals, "both", in_order(curves)).values()]
     if gains:
         points = 100 * np.mean(gains)
         side = "above" if points >= 0 else "below"
-        parts.append(f"With equal labels, its accuracy is {abs(points):.1f} points {side} the best rival's.")
-    return "\n".join([*parts, "All figures are means over datasets."])
+        parts.append(
+            f"- With equal labels, its accuracy is {abs(points):.1f} points {side} that of the best of "
+            f"{n_rivals} rivals."
+        )
+    return "\n".join([*parts, "", "These are means over datasets."])
 
 
 def _had(curves: Curves) -> str:
@@ -156,7 +166,7 @@ def _had(curves: Curves) -> str:
     groups: dict[str, list[str]] = {}
     for arm, some in sorted(counts.items()):
         groups.setdefault(" to ".join(map(str, sorted({min(some), max(some)}))), []).append(arm)
-    return "; ".join(f"{n} of {' / '.join(arms)}" for n, arms in sorted(groups.items()))
+    return "; ".join(f"{n} of *{'*, *'.join(arms)}*" for n, arms in sorted(groups.items()))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -194,7 +204,8 @@ def against(curves: Curves, arm: str) -> list[str]:
 
 def _points(found: Difference) -> str:
     error = "" if found.error is None else f" ± {200 * found.error:.1f}"
-    text = f"{100 * found.mean:+.1f}{error} ({found.rival}, n = {found.n})"
+    rival = found.rival.removeprefix("scikit-activeml, ").removeprefix("small-text, ")
+    text = f"{100 * found.mean:+.1f}{error} ({rival}, n = {found.n})"
     return f"**{text}**" if found.behind else text
 
 
@@ -224,7 +235,7 @@ def trust_table(rows: list[dict[str, Any]]) -> list[str]:
             gain = 100 * (by[kind] - by["none"])
             line.append(f"{by[kind].mean():.3f} ({gain.mean():+.1f} ± {2 * _error(gain):.1f})")
         shown.append(line)
-    return _table(["set, 2 labels per class", "draws", "no names", "true", "shuffled", "codes"], shown)
+    return _table(["set, 2 labels per class", "repetitions", "no names", "true", "shuffled", "codes"], shown)
 
 
 def _error(values: np.ndarray) -> float:
@@ -244,7 +255,7 @@ def tuned_table(rows: list[dict[str, Any]]) -> list[str]:
             else:
                 line.append("")
         shown.append(line)
-    return _table(["set", "labels per class", "ours", "version 0.1's head", "SetFit"], shown)
+    return _table(["set", "labels per class", "ours", "version 0.1", "SetFit"], shown)
 
 
 def curve_table(curves: Curves, name: str) -> list[str]:

@@ -12,20 +12,27 @@ from benchmarks.updates.quality import ADDED
 from benchmarks.updates.rivals import EXACT, PAPER
 
 Lines = list[list[str]]  # a table: the headings, then the rows
+ALL = "All methods, mean over datasets and numbers of labels"
 HEAD = """\
-We asked how close each update comes to retraining on all labels, and how long it takes. {short}
+This page answers: how close does each update come to retraining on all labels, and how long does it take?
+
+{short}
+
 [Updates](../updates.md#what-was-measured) says which update to use.
+"""
+MEASURED = """\
+## How it was measured
 
 `make bench NAME=updates` measures six datasets of features, with several numbers of labels and 1, 10 or 50
 new labels (+1, +10, +50). Figures are means over {n} splits.
 
-- *Distance*: the mean total variation between the test predictions after the update and after retraining,
-  from 0 (equal) to 1.
+- *Distance*: how much the predictions for test data differ from those after retraining (mean total
+  variation), from 0 (equal) to 1.
 - *Gain*: the accuracy that retraining on the new labels adds. An update's *share of the gain* is the accuracy
   that it adds, divided by the gain; it is given where the gain exceeds half a point.
 - *Warm* training is L-BFGS or `fit_map`, started at the last weights; *tol* is the tolerance at which it
   stops.
-- *Time*: in the first two tables by the clock, a mean over the labels added (in the first table: 50). The
+- *Time*: in the first two tables by the clock, a mean over the labels added (in the second table: 50). The
   first label after training is included, for which the exact update builds its preconditioner; this takes
   long. From the third table on, times are processor time of one thread, without that first label.
 - *k*: number of classes.
@@ -35,10 +42,10 @@ new labels (+1, +10, +50). Figures are means over {n} splits.
 def tables(report: dict[str, Any]) -> dict[str, Lines]:
     """Return all tables by their titles."""
     return {
+        ALL: _learners(report["cells"]),
         "Distance to retraining, exact / the paper's (share of the gain, where there is one)": _quality(
             report["cells"]
         ),
-        "All methods, mean over datasets and numbers of labels": _learners(report["cells"]),
         "Time per label in ms, mean of 10 labels; warm training to the same distance": _speed(
             report["speed"]
         ),
@@ -64,16 +71,17 @@ def show(console: Console, report: dict[str, Any]) -> None:
 
 def markdown(report: dict[str, Any]) -> str:
     """Return all tables as a page."""
-    parts = ["# Updates: measurements\n", HEAD.format(short=summary(report), n=report["repetitions"])]
-    parts += [sentence(report["made_by"]) + "\n"]
+    parts = ["# Updates: measurements\n", HEAD.format(short=summary(report))]
     for title, (headings, *rows) in tables(report).items():
         lines = [headings, ["---"] * len(headings), *rows]
         parts.append(f"## {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
-    return "\n".join(parts)
+        if title == ALL:
+            parts.append(MEASURED.format(n=report["repetitions"]))
+    return "\n".join([*parts, "## Versions\n", sentence(report["made_by"]) + "\n"])
 
 
 def summary(report: dict[str, Any]) -> str:
-    """Return the main figures in words."""
+    """Return the main figures as a list."""
     most = max(ADDED)
     off, short = (
         [
@@ -85,14 +93,15 @@ def summary(report: dict[str, Any]) -> str:
     faster = [r["ratio"] for r in report.get("ratios", []) if r["labels"] == 1]
     faster += [r["fit_map_ms"] / r["exact_ms"] for r in report["speed"]]
     text = (
-        f"After {most} labels,\nthe exact update predicts nearly as retraining does (distance {off[0]:.4f}, "
-        f"accuracy {abs(100 * short[0]):.2f} points lower);\nthe paper's update is farther away "
-        f"({off[1]:.3f}, {100 * short[1]:.2f} points lower)."
+        f"- After {most} labels, the exact update predicts nearly as retraining does (distance {off[0]:.4f}, "
+        f"accuracy {abs(100 * short[0]):.2f} points lower).\n"
+        f"- The paper's update is farther away (distance {off[1]:.3f}, accuracy {100 * short[1]:.2f} points "
+        "lower)."
     )
     if faster:
         text += (
-            f" For one label, the exact update is {min(faster):.1f}\nto {max(faster):.1f} times as fast as "
-            "warm training by `fit_map` to the same distance."
+            f"\n- For one label, the exact update is {min(faster):.1f} to {max(faster):.1f} times as fast as "
+            "training by `fit_map` from the last weights to the same distance."
         )
     return text
 

@@ -40,7 +40,8 @@ PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "data": (
         "Data and features",
         "everylabel",
-        "From files, texts and images to features; [more about each](../models-and-data.md).",
+        "From files, texts and images to features: [read data](../how-to/read-data.md), [embed "
+        "it](../how-to/own-embeddings.md), [encoders](../encoders.md), [datasets](../datasets.md).",
         ("read_items", "embed", "embed_names", "name_rows", "load_dataset", "finetune"),
     ),
     "classifier": (

@@ -12,13 +12,13 @@ from benchmarks.results import records, sentence, write
 Figures = dict[str, dict[str, Any]]  # part -> name -> value
 HEAD = """# Beside Label Studio {release}
 
-We asked how soon a new prediction is in Label Studio after an annotation, whether people get the tasks
-ranked first, and whether annotations survive when the backend is killed.
+This page answers: how soon is a new prediction in Label Studio after an annotation, do people get the tasks
+ranked first, and do annotations survive when the backend is killed?
+
 {answer}
 
 Each table has the figures of one test, run by `make test-label-studio`. *p50* is the median, *p99* the 99th
-percentile.
-"""
+percentile."""
 FOLLOWING, PAGE, KILLS = (
     "Following 60 annotations of 500 tasks",
     "Label Studio's own page",
@@ -46,10 +46,10 @@ def write_figures(folder: Path, release: str, figures: Figures) -> None:
     now, figures = list(figures), {**before, **figures}
     write(path, {"label studio": release, "parts": figures}, parts=now)
     lines = [HEAD.format(release=release, answer="\n".join(_answer(figures)))]
-    lines += [sentence(records(path))]
     for part, values in figures.items():
         lines += ["", f"## {part}", "", "| | |", "|---|---:|"]
         lines += [f"| {name} | {_shown(value)} |" for name, value in values.items()]
+    lines += ["", "## Version", "", sentence(records(path))]
     (folder / "label-studio.md").write_text("\n".join(lines) + "\n")
 
 
@@ -59,14 +59,16 @@ def _answer(figures: Figures) -> list[str]:
     sentences = []
     if following:
         seconds = following["label to its predictions shown: p50, ms"] / 1000
-        sentences.append(f"Half of the new predictions are shown within {seconds:.1f} seconds of the label.")
+        sentences.append(
+            f"- Half of the new predictions are shown within {seconds:.1f} seconds of the label."
+        )
     if page:
         ranked = page["next task ranked first, now or one label ago"]
-        sentences.append(f"The next task was ranked first, now or one label ago, in {ranked} cases.")
+        sentences.append(f"- The next task was ranked first, now or one label ago, in {ranked} cases.")
     if kills:
         labels, annotations = kills["labels in the model at the end"], kills["annotations at the end"]
         sentences.append(
-            f"After {kills['kills']} kills the model had learned {labels} of {annotations} annotations, "
+            f"- After {kills['kills']} kills the model had learned {labels} of {annotations} annotations, "
             f"{kills['annotations learned twice']} of them twice."
         )
     return sentences
