@@ -364,7 +364,9 @@ def test_a_key_belongs_to_one_request(tmp_path: Path) -> None:
 def test_a_key_sent_again_with_something_else_is_refused(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         items = label(made, 3)
-        saved = made.state.undoable["me"][-1]
+        last = made.state.last("me")
+        assert last is not None
+        saved = last.seq
         made.label("me", items[0], 1, key="label").result()
         made.skip("me", IDS[-1], key="skip").result()
         made.cannot_tell("me", IDS[-2], key="tell").result()

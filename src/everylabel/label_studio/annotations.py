@@ -89,14 +89,12 @@ class LoggedAnnotations:
         """Return the annotations by id; for the desk's thread."""
         if state is not self._state:
             self._state, self._known, self._read = state, {}, 0
-        for key, seq in islice(state.requests.items(), self._read, None):
-            event = state.event(seq)
-            if event is not None:
-                self._take(key, event, state)
+        for key, event in islice(state.requests.items(), self._read, None):
+            self._take(key, event, state)
         self._read = len(state.requests)
         return self._known
 
-    def _take(self, key: str, event: Event | Entry, state: State) -> None:
+    def _take(self, key: str, event: Event, state: State) -> None:
         found = KEY.fullmatch(key)
         if found is None:
             return

@@ -147,7 +147,7 @@ class Outbox(Worker):
 
     def _look(self) -> Waiting:
         state, known = self.learning.state, self.learning.known()
-        theirs = {seq for key, seq in state.requests.items() if KEY.fullmatch(key)}
+        theirs = {event.seq for key, event in state.requests.items() if KEY.fullmatch(key)}
         standing: dict[tuple[int, str], Entry] = {}
         for entry in state.history.values():
             is_answer = entry.body.sent_to_label_studio and entry.seq not in state.undone

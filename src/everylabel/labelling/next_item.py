@@ -46,10 +46,11 @@ def priority_item(
 
 def skipped_item(state: State, person: str) -> int | None:
     """Return the skipped item to ask again: the oldest, if possible one that only others skipped."""
+    holder = state.holder
     open_ = [
         item
         for item in state.skipped
-        if item not in state.holder
+        if item not in holder
         and len(state.answers.get(item, [])) < state.answers_needed
         and state.answer_of(item, person) is None
         and (item not in state.test or _labels_test_set(state, person))
@@ -92,7 +93,7 @@ def _labels_test_set(state: State, person: str) -> bool:
 def is_open_to(state: State, item: int, person: str) -> bool:
     """Return whether a person can get an item: it is in the source, not leased, and new to them."""
     answered = state.answer_of(item, person) is not None
-    return not (answered or item in state.missing or item in state.holder or state.was_skipped(item, person))
+    return not (answered or item in state.missing or state.was_skipped(item, person) or item in state.holder)
 
 
 def _requested_check(state: State, learner: Learner, rng: np.random.Generator) -> NextItem | None:

@@ -232,11 +232,11 @@ class Service:
         if saved is not None and saved != last.seq:
             what = f"saved is {saved}, but the last answer of {person} is {last.seq}"
             raise Refused(409, "stale_undo", f"{what}; undo that one first")
-        together = self.state.bulk_events(last)
-        event = self.desk.emit(person, events.Undo(last.seq), key)
-        if bulk_of(last) is not None:  # the person keeps their current item
-            for seq in reversed(together[:-1]):
-                self.desk.emit(person, events.Undo(seq))
+        event, bulk = self.desk.emit(person, events.Undo(last.seq), key), bulk_of(last)
+        if bulk is not None:  # the person keeps their current item
+            for seq in self.state.bulk_events(bulk):
+                if seq not in self.state.undone:
+                    self.desk.emit(person, events.Undo(seq))
             return event
         lease = self.state.leases.get(person)
         if isinstance(last.body, events.Not) and lease is not None and lease.item == last.item:
@@ -340,8 +340,8 @@ def label_many(
         sent = service.state.sent_before(person, key, same)
         number, state = service.state.book.number(value), service.state
         positions = {item: service.views.position(item) for item in wanted}
-        others = {item for item, i in positions.items() if state.holder.get(i, person) != person}
-        left_out = [item for item, i in positions.items() if item in others or i in state.test]
+        others = {lease.item for name, lease in state.leases.items() if name != person}
+        left_out = [item for item, i in positions.items() if i in others or i in state.test]
         if sent is None:
             chosen = [item for item in wanted if item not in left_out]
             if not chosen:
@@ -354,10 +354,10 @@ def label_many(
             bodies = [given_to(item, number, bulk) for item in chosen]
             made = [desk.emit(person, body, None if i else key) for i, body in enumerate(bodies)]
             sent = made[0]
-        given = state.bulks[bulk_of(sent) or sent.seq]
+        given = state.bulk_events(sent.seq)  # the request's key is that of the first event
         desk.request_item(person)
         counts = {"labelled": len(given), "left_out": left_out}
-        return lambda: {**service.views.reply(person, given[-1]), "bulk": counts}
+        return lambda: {**service.views.reply(person, given[0]), "bulk": counts}
 
     return desk.submit(command)
 

@@ -33,7 +33,6 @@ from everylabel.labelling.state.types import (
     IMPORT,
     REVIEW,
     Answer,
-    Entry,
     Lease,
     Refused,
     Value,
@@ -383,13 +382,13 @@ class Views:
         """Return the reply to a person's command: their next item and the figures."""
         return {"saved": saved, "next": self._task(person), "progress": self.figures(person)}
 
-    def reply_to(self, event: Event | Entry) -> Reply:
+    def reply_to(self, event: Event) -> Reply:
         """Return the reply to an answer, with other people's answers since the item was shown."""
         assert isinstance(event.body, Answered)
         said: list[Answer] = []
         item = self.state.position.get(event.body.item)  # None: its row was removed
         if item is not None and event.body.votes:
-            said = self.state.answers_since_lease(item, event.seq)
+            said = self.state.answers_since_lease(item, event)
         return {**self.reply(event.person, event.seq), "meanwhile": progress.listed_answers(said)}
 
     def figures(self, person: str, predicted: list[int] | None = None) -> Reply:

@@ -222,7 +222,7 @@ class _Writer:
             if (
                 isinstance(body, events.Label | events.MultiLabel)
                 and body.imported
-                and entry.seq > state.changed.get(entry.item, 0)
+                and entry.seq > state.withdrawn.get(entry.item, 0)
             ):
                 self._note_imported(entry.person, body)
 

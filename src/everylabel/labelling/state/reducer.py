@@ -64,7 +64,6 @@ def _ranked(state: State, answers: list[Answer]) -> list[Answer]:
 def count(state: State, item: int, sign: int) -> None:
     """Add an item's answers to the counts (sign 1), or subtract them (sign -1)."""
     answers = state.answers.get(item, [])
-    state.n_answers += sign * len(answers)
     for answer in answers:
         state.by_person[answer.person] += sign
     if item in state.labels:
@@ -113,9 +112,7 @@ def apply(state: State, event: Event) -> int | None:
     else:
         _apply(body, state, event, -1 if item is None else item)
     if event.key is not None:
-        state.requests[event.key] = event.seq
-        if event.seq not in state.history:
-            state.others[event.seq] = event
+        state.requests[event.key] = event
     return item
 
 
@@ -207,8 +204,7 @@ def _(body: events.Wish, state: State, event: Event, item: int) -> None:
 @_apply.register
 def _(body: events.Leased, state: State, event: Event, item: int) -> None:
     state.leases[event.person] = Lease(item, body.reason, event.at, body.by)
-    state.holder[item] = event.person
-    state.shown.setdefault(event.person, {})[item] = event.seq
+    state.last_lease[event.person, item] = event.seq
     if body.reason == "check" and not (body.again and item in state.checked):
         state.checked[item] = Drawn(body.among, body.share) if body.among is not None else AMONG_ALL
         if body.among in state.wishes:
@@ -238,8 +234,6 @@ def _(
         raise EverylabelError(f"it gives class {unknown[0]!r}, which never existed")
     _release(state, event.person, item)
     _record(state, body, event, item)
-    if isinstance(body, events.Classified) and body.bulk is not None:
-        state.bulks.setdefault(body.bulk, []).append(event.seq)
     vote(state, item)
     guess: int | tuple[int, ...] | None = None  # by the model, before it learned the answer
     if isinstance(body, events.MultiLabel):
@@ -273,7 +267,7 @@ def _(body: events.ContentChanged, state: State, event: Event, item: int) -> Non
     if body.confirmed:
         state.withdrawn.pop(item, None)
     else:
-        state.withdrawn[item] = state.changed[item] = event.seq
+        state.withdrawn[item] = event.seq
         for entry in state.by_item.get(item, ()):
             state.checks.pop(entry.seq, None)
         state.checked.pop(item, None)
@@ -341,8 +335,6 @@ def _(body: events.Undo, state: State, event: Event, item: int) -> None:
     if undone is None:  # its item is no longer in the source
         return
     state.undone.add(undone.seq)
-    done = state.undoable[undone.person]
-    done.pop(-1 if done[-1] == undone.seq else done.index(undone.seq))
     state.checks.pop(undone.seq, None)
     if isinstance(undone.body, events.Skip):
         left = [entry for entry in state.skipped.pop(item, []) if entry[0] != undone.seq]
@@ -392,17 +384,9 @@ def _release(state: State, person: str, item: int) -> None:
     lease = state.leases.get(person)
     if lease is not None and lease.item == item:
         del state.leases[person]
-        if state.holder.get(item) == person:
-            del state.holder[item]
 
 
 def _record(state: State, body: events.Answered, event: Event, item: int) -> None:
     """Append an answer to the history."""
-    entries = state.by_item.setdefault(item, [])
-    leased = state.shown.get(event.person, {}).pop(item, None)
-    if leased is None:  # a second answer to the same lease
-        leased = next((e.leased for e in reversed(entries) if e.person == event.person), 0)
-    entry = Entry(event.seq, event.at, event.person, item, body, leased)
-    state.history[event.seq] = entry
-    entries.append(entry)
-    state.undoable.setdefault(event.person, []).append(event.seq)
+    entry = state.history[event.seq] = Entry(event.seq, event.at, event.person, item, body)
+    state.by_item.setdefault(item, []).append(entry)

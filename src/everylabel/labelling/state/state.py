@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -64,21 +65,16 @@ class State:
     imported_descriptions: dict[int, str] = field(default_factory=dict)  # as last read from a file
     settings: dict[str, Any] = field(default_factory=lambda: dict(DEFAULTS))
     leases: dict[str, Lease] = field(default_factory=dict)  # by person
-    holder: dict[int, str] = field(default_factory=dict)  # item -> person who has leased it
-    shown: dict[str, dict[int, int]] = field(default_factory=dict)  # person -> unanswered item -> its lease
+    last_lease: dict[tuple[str, int], int] = field(default_factory=dict)  # (person, item) -> event number
     handed: int = 0  # number of leases of items chosen by the strategy or drawn at random
     history: dict[int, Entry] = field(default_factory=dict)  # all answers by event number, undone ones too
     undone: set[int] = field(default_factory=set)  # event numbers
-    undoable: dict[str, list[int]] = field(default_factory=dict)  # person -> event numbers, oldest first
-    bulks: dict[int, list[int]] = field(default_factory=dict)  # first event -> all events of a bulk label
-    requests: dict[str, int] = field(default_factory=dict)  # key of a request -> event number
-    others: dict[int, Event] = field(default_factory=dict)  # events with a key that are no answers
+    requests: dict[str, Event] = field(default_factory=dict)  # key of a request -> its event
     answers: dict[int, list[Answer]] = field(default_factory=dict)  # item -> standing answers
     labels: dict[int, Value] = field(default_factory=dict)  # item -> label that the model learns
     skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
     doubted: Items = field(default_factory=dict)  # items for which somebody ruled out a class
     withdrawn: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers do not count
-    changed: dict[int, int] = field(default_factory=dict)  # item -> event of its last change of content
     finished: dict[int, Value] = field(default_factory=dict)  # auto-labelled item -> label
     partly: dict[int, ClassSet] = field(default_factory=dict)  # free item -> classes that the model answered
     audits: Items = field(default_factory=dict)  # auto-labelled items that people should confirm
@@ -99,7 +95,6 @@ class State:
     suggested_at: int = 0  # number of the last event with suggestions
     hidden_columns: list[str] = field(default_factory=list)  # columns of the source that hold suggestions
     n_changes: int = 0  # number of label changes so far
-    n_answers: int = 0
     by_person: Counter[str] = field(default_factory=Counter)  # number of answers
     by_class: Counter[int] = field(default_factory=Counter)  # number of labels
     agreement: Agreement = field(default_factory=Agreement)
@@ -123,6 +118,16 @@ class State:
     def classes(self) -> list[str]:
         """The names of all classes that ever existed, by number."""
         return self.book.names
+
+    @property
+    def holder(self) -> dict[int, str]:
+        """The person who has leased an item, by item."""
+        return {lease.item: person for person, lease in self.leases.items()}
+
+    @property
+    def n_answers(self) -> int:
+        """The number of standing answers."""
+        return self.by_person.total()
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -201,28 +206,21 @@ class State:
 
     def last(self, person: str) -> Entry | None:
         """Return the person's last answer that was not undone."""
-        done = self.undoable.get(person)
-        return self.history[done[-1]] if done else None
+        return next((entry for entry in self.newest_first(person) if entry.seq not in self.undone), None)
 
-    def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | Entry | None:
+    def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | None:
         """Return the event of a request that was sent before; refuse another request with its key."""
-        seq = None if key is None else self.requests.get(key)
-        event = None if seq is None else self.event(seq)
+        event = None if key is None else self.requests.get(key)
         if event is not None and not (event.person == person and same(event.body)):
             raise Refused(
                 409, "key_used", f"key is {key!r}, which another request has used; expected a new one"
             )
         return event
 
-    def event(self, seq: int) -> Entry | Event | None:
-        """Return an answer, or another event that came with a key, by its number."""
-        return self.history.get(seq) or self.others.get(seq)
-
-    def bulk_events(self, entry: Entry) -> list[int]:
-        """Return the events of an answer's bulk label that were not undone, or the answer's own event."""
-        bulk = bulk_of(entry)
-        together = [entry.seq] if bulk is None else self.bulks[bulk]
-        return [seq for seq in together if seq not in self.undone]
+    def bulk_events(self, bulk: int) -> list[int]:
+        """Return all events of a bulk label, by the number of its first event; the latest first."""
+        later = takewhile(lambda entry: entry.seq >= bulk, self.newest_first())
+        return [entry.seq for entry in later if bulk_of(entry) == bulk]
 
     def answer_of(self, item: int, person: str) -> Value | None:
         """Return this person's own answer to an item."""
@@ -262,12 +260,10 @@ class State:
             return ClassSet.of((), (body.class_,))
         return ClassSet.of([body.class_] if isinstance(body, events.Label) else (), self.converted)
 
-    def answers_since_lease(self, item: int, seq: int) -> list[Answer]:
-        """Return other people's answers between the lease of an item and the answer with number `seq`."""
-        entry = self.history.get(seq)
-        if entry is None:
-            return []
-        return self.standing(e for e in self.by_item[item] if entry.leased < e.seq < seq)
+    def answers_since_lease(self, item: int, event: Event) -> list[Answer]:
+        """Return other people's answers to an item between its lease to a person and the person's answer."""
+        leased = self.last_lease.get((event.person, item), 0)
+        return self.standing(e for e in self.by_item[item] if leased < e.seq < event.seq)
 
     def was_skipped(self, item: int, person: str) -> bool:
         """Return whether this person has skipped the item."""
@@ -327,7 +323,8 @@ class State:
 
     def unanswered_checks(self) -> int:
         """Return how many items were leased as random checks, have no label, and are no longer leased."""
-        missing = (i for i in self.checked if i not in self.labels and i not in self.holder)
+        labels, holder = self.labels, self.holder
+        missing = (i for i in self.checked if i not in labels and i not in holder)
         return sum(not self.lost_its_class(item) for item in missing)
 
     def standing_checks(self) -> list[Check]:

@@ -357,7 +357,6 @@ class Entry(NamedTuple):
     person: str
     item: int
     body: events.Answered
-    leased: int = 0  # number of the event that leased the item to the person; 0: none did
 
 
 class Check(NamedTuple):
