@@ -271,7 +271,7 @@ CORE = [
     Mutant("labelling/desk.py", "self.state.handed + len(waiting) + 1", "self.state.handed + 1", "labelling/test_desk.py"),
     Mutant("labelling/next_item.py", "item = learner.draw(rng)", "item = learner.pick(\"margin\", 1, rng)[0]", "labelling/test_service.py::test_random_checks_are_an_unbiased_estimate"),
     Mutant("labelling/model/learner.py", ".max(initial=-1.0) < TOO_SIMILAR", ".max(initial=-1.0) < 2.0", "labelling/test_service.py"),
-    Mutant("labelling/state/types.py", "for value in reversed(values) if", "for value in values if", "labelling/test_service.py"),
+    Mutant("labelling/state/types.py", "max(reversed(given), key", "max(given, key", "labelling/test_service.py"),
     Mutant("labelling/state/types.py", "kept = {*self.present} - {*later.absent}", "kept = {*self.present}", "labelling/test_multi_label.py"),
     Mutant("labelling/quality/f1.py", "2.0 * value / (1.0 + value)", "value", "labelling/test_multi_label_figures.py"),
     Mutant("labelling/quality/f1.py", "min(j * (1.0 - j) / v, total)", "total", "labelling/test_multi_label_figures.py"),

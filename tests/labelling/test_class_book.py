@@ -4,7 +4,7 @@ import pytest
 
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import IMPORT, ClassBook, Place, Refused, change_in_words
+from everylabel.labelling.state.types import IMPORT, WHICH, ClassBook, Place, Refused, change_in_words
 from everylabel.log import events
 from everylabel.log.events import Body, Event
 from everylabel.selection.pool import Where
@@ -32,16 +32,16 @@ def test_labels_of_a_removed_class_are_free_again() -> None:
     assert made.labels == {1: 1, 2: 2}
     assert (made.place(0), made.columns) == (Place(Where.FREE), (1, 2))
     assert ([answer.person for answer in made.answers[1]], 0 in made.answers) == (["me"], False)
-    assert (made.n_answers, made.by_person, made.by_class[0]) == (3, {"me": 3, "anna": 0}, 0)
+    assert (made.n_answers, made.tally.by_person, made.tally.by_class[0]) == (3, {"me": 3, "anna": 0}, 0)
 
 
 def test_labels_of_a_merged_class_are_those_of_the_other() -> None:
     made = state(("me", events.Remove(1, 0)))
     assert made.labels == {0: 0, 1: 0, 2: 2}
-    figures = made.agreement.figures()
+    figures = made.tally.agreement[WHICH].figures()
     assert figures is not None
-    assert (figures["share"], dict(made.disputed)) == (1.0, {})  # who differed agrees now
-    assert made.by_class[0] == 2
+    assert (figures["share"], dict(made.tally.disputed)) == (1.0, {})  # who differed agrees now
+    assert made.tally.by_class[0] == 2
 
 
 def test_merges_follow_each_other() -> None:
@@ -65,8 +65,8 @@ def test_bringing_a_class_back_brings_its_labels_back(change: events.Remove, by:
     back: Body = events.Restore(change.class_) if by == "restore" else events.Undo(7)
     made = state(("me", change), ("me", back))
     assert (made.labels, made.answers) == (before.labels, before.answers)
-    assert (made.by_class, made.by_person, made.n_answers) == (before.by_class, before.by_person, 5)
-    assert dict(made.disputed) == dict(before.disputed)
+    assert (made.tally.by_class, made.tally.by_person) == (before.tally.by_class, before.tally.by_person)
+    assert (made.n_answers, made.tally.disputed) == (5, before.tally.disputed)
     assert (made.columns, dict(made.book.removed)) == ((0, 1, 2), {})
     last = (0, 1, 2) if by == "undo" else (change.class_,)  # one brought back comes last
     assert made.book.order[-len(last) :] == last

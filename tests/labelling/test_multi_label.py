@@ -54,11 +54,11 @@ def said(item: int, present: list[int], absent: list[int] | None = None) -> even
 def test_votes_are_counted_by_class_and_the_latest_answer_decides_a_tie() -> None:
     made = state(("ann", said(0, [0, 1])), ("ben", said(0, [1])), ("cem", said(0, [2])))
     assert made.labels[0] == ClassSet((1,), (0, 2))
-    assert not made.disputed
+    assert not made.tally.disputed
     made = state(("ann", said(0, [0])), ("ben", said(0, [1])))
     assert made.labels[0] == ClassSet((1,), (0, 2))
-    assert list(made.disputed) == [0]
-    assert +made.by_class == {1: 1}
+    assert list(made.tally.disputed) == [0]
+    assert +made.tally.by_class == {1: 1}
     assert majority([ClassSet((0,), ()), ClassSet((), (0,)), ClassSet((0,), ())]) == ClassSet((0,), ())
 
 
@@ -97,7 +97,7 @@ def test_merging_and_removing_classes_changes_sets_and_restoring_brings_them_bac
     assert become(events.Remove(0, into=1)) == {0: ClassSet((1,), (2,)), 1: ClassSet((1,), (2,))}
     assert become(events.Restore(0))[2] == ClassSet((), (0,))
     assert become(events.Remove(0)) == {0: ClassSet((), (1, 2)), 1: ClassSet((1,), (2,))}
-    assert made.by_class[1] == 1
+    assert made.tally.by_class[1] == 1
 
 
 def test_a_converted_project_keeps_its_labels_as_one_class_and_no_other() -> None:
@@ -107,7 +107,7 @@ def test_a_converted_project_keeps_its_labels_as_one_class_and_no_other() -> Non
     apply(made, Event(made.seq + 1, 0.0, "me", events.NewClass("d")))
     assert made.labels[0] == ClassSet((1,), (0, 2))
     assert made.columns == (0, 1, 2, 3)
-    assert (made.by_class[1], made.by_class[-2]) == (1, 0)
+    assert (made.tally.by_class[1], made.tally.by_class[-2]) == (1, 0)
     apply(made, Event(made.seq + 1, 0.0, "", events.Settings(multi_label=False)))
     assert made.labels == {0: 1, 1: -2}
 
@@ -115,8 +115,8 @@ def test_a_converted_project_keeps_its_labels_as_one_class_and_no_other() -> Non
 def test_agreement_is_counted_class_by_class() -> None:
     both = [("ann", said(1, [1])), ("ben", said(1, [1]))]
     made = state(("ann", said(0, [0, 1])), ("ben", said(0, [0])), *both)
-    assert made.class_agreement[1].figures() == {"items": 2, "share": 0.5, "alpha": 0.0}
-    assert made.class_agreement[0].figures() == {"items": 2, "share": 1.0, "alpha": 1.0}
+    assert made.tally.agreement[1].figures() == {"items": 2, "share": 0.5, "alpha": 0.0}
+    assert made.tally.agreement[0].figures() == {"items": 2, "share": 1.0, "alpha": 1.0}
 
 
 def test_the_model_is_that_of_exact_training_after_undo_and_relabelling(tmp_path: Path) -> None:

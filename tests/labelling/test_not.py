@@ -144,7 +144,7 @@ def test_guess_before_the_answer_counts_for_the_accuracy(tmp_path: Path) -> None
         assert list(made.state.checks.values())[-1].guess == guess
         assert made.state.guesses_before()[i] == (guess, sure)
         assert (reply["progress"]["people"][0]["answers"], made.state.n_answers) == (22, 22)
-        assert made.state.agreement.figures() is None
+        assert made.state.tally.agreement == {}
 
 
 def test_refusals_of_people_are_combined_until_somebody_gives_a_class(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_refusals_of_people_are_combined_until_somebody_gives_a_class(tmp_path: 
         assert made.state.ruled_out(i, "ann") == {1, 2}
         made.label("eve", item, 2).result()
         assert made.state.place(i) == (Where.LABELLED, 2, frozenset())
-        assert (made.state.disputed, made.state.n_cannot_tell()) == ({}, 0)
+        assert (made.state.tally.disputed, made.state.n_cannot_tell()) == ({}, 0)
         made.label("ann", item, 2).result()  # which takes back what she said before,
         made.cannot_tell("ann", item).result()
         made.cannot_tell("eve", item).result()

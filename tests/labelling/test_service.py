@@ -431,7 +431,7 @@ def test_more_answers_can_be_wanted_later(tmp_path: Path) -> None:
         made.change_settings("anna", {"annotators_per_item": 2}).result()
         assert made.next("ben").result()["next"]["reason"] == "second"
         made.change_settings("anna", {"annotators_per_item": 1}).result()
-        assert not made.desk.state.wanting
+        assert not made.desk.state.tally.wanting
         assert first(made, "ben") == item  # it was handed out before
 
 

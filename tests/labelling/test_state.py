@@ -8,7 +8,7 @@ import pytest
 
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import State, digest
-from everylabel.labelling.state.types import CANNOT_TELL, IMPORT, Agreement, Check, Entry, Place
+from everylabel.labelling.state.types import CANNOT_TELL, IMPORT, WHICH, Agreement, Check, Entry, Place
 from everylabel.log import events
 from everylabel.log.events import Body, Event
 from everylabel.selection.pool import Where
@@ -172,17 +172,16 @@ def test_running_counts_of_answers_equal_counting_from_scratch(seed: int) -> Non
         assert all(Counter(told[i])[c] == most[i][0][1] for i, c in made.labels.items() if isinstance(c, int))
         assert set(made.labels) == {i for i, values in told.items() if values}
         assert made.n_answers == len(given)
-        assert +made.by_person == Counter(person for _, person in given)
-        assert +made.by_class == Counter(made.labels.values())
-        assert set(made.disputed) == {i for i, c in most.items() if len(c) > 1 and c[0][1] == c[1][1]}
-        assert set(made.wanting) == {i for i, values in voices.items() if len(values) < wanted}
+        assert +made.tally.by_person == Counter(person for _, person in given)
+        assert +made.tally.by_class == Counter(made.labels.values())
+        assert set(made.tally.disputed) == {i for i, c in most.items() if len(c) > 1 and c[0][1] == c[1][1]}
+        assert set(made.tally.wanting) == {i for i, values in voices.items() if len(values) < wanted}
         twin = Agreement()
         for values in told.values():
             twin.add(values)
-        assert (made.agreement.items, made.agreement.same, made.agreement.pairs) == (
-            twin.items, twin.same, twin.pairs,
-        )  # fmt: skip
-        assert +made.agreement.totals == +twin.totals
+        agreement = made.tally.agreement.get(WHICH, Agreement())
+        assert (agreement.items, agreement.same, agreement.pairs) == (twin.items, twin.same, twin.pairs)
+        assert +agreement.totals == +twin.totals
 
 
 def _anything(made: State, rng: np.random.Generator) -> tuple[str, Body]:
@@ -227,7 +226,7 @@ def test_answers_to_other_content_do_not_count_until_confirmed_or_given_again() 
     assert took(made, ("", events.ContentChanged(IDS[0]))) == 0
     assert took(made, ("", events.ContentChanged(IDS[1]))) == 1
     assert (dict(made.labels), made.withdrawn_items(), made.checks) == ({2: 0}, [0, 1], {})
-    assert (made.place(0), made.n_answers, made.by_class[2]) == (Place(Where.FREE), 1, 0)
+    assert (made.place(0), made.n_answers, made.tally.by_class[2]) == (Place(Where.FREE), 1, 0)
     took(made, ("", events.ContentChanged(IDS[0], confirmed=True)))
     assert (dict(made.labels), made.withdrawn_items()) == ({0: 2, 2: 0}, [1])
     assert [answer.person for answer in made.answers[0]] == ["me", "anna"]
@@ -267,7 +266,7 @@ def test_a_test_item_is_never_learned_from() -> None:
     assert (dict(made.labels), made.test_labels) == ({0: 1}, {1: 2, 2: 0})
     assert {made.place(item).where for item in (1, 2)} == {Where.EXCLUDED}
     assert (made.label_of(0), made.label_of(2), made.label_of(3)) == (1, 0, None)
-    assert (made.n_cannot_tell(), made.by_class[0], made.by_class[2]) == (0, 0, 0)
+    assert (made.n_cannot_tell(), made.tally.by_class[0], made.tally.by_class[2]) == (0, 0, 0)
     took(made, ("me", events.Undo(6)), ("me", events.Leased(IDS[2], "test")))
     assert made.test_labels == {1: 2}
     assert made.place(2).where is Where.EXCLUDED  # also while somebody has it
@@ -308,7 +307,7 @@ def test_an_item_that_left_is_neither_asked_nor_learned_from() -> None:
     )
     took(made, *(("", events.Missing(IDS[i])) for i in range(4)))
     assert [made.place(i) for i in range(5)] == [*[Place(Where.EXCLUDED)] * 4, Place(Where.FREE)]
-    assert (dict(made.labels), dict(made.answers), made.n_answers, made.by_class[2]) == ({}, {}, 0, 0)
+    assert (dict(made.labels), dict(made.answers), made.n_answers, made.tally.by_class[2]) == ({}, {}, 0, 0)
     assert (made.skipped, made.leases, made.holder, made.checked) == ({}, {}, {}, {})
     took(made, ("me", label(0, 1)))  # somebody had it on the screen
     assert made.labels == {}

@@ -45,7 +45,7 @@ def test_labels_are_imported_once_and_trained_on(tmp_path: Path) -> None:
     assert {IDS[i]: state.classes[int(str(c))] for i, c in state.labels.items()} == {
         x.id: x.label for x in LABELS
     }
-    assert state.by_person == {"Ann": 10, "import": 10}
+    assert state.tally.by_person == {"Ann": 10, "import": 10}
     again, same = begun(path, classes=["9"], labels=LABELS)
     assert (again, same.seq) == (0, state.seq)
     with closing(Store(path, "test")) as store:
@@ -141,7 +141,7 @@ def test_names_are_as_the_page_would_take_them(tmp_path: Path) -> None:
     labels = [Label(IDS[0], "a\t b", "Ann\0 B."), Label(IDS[1], "c", "\0")]
     _, state = begun(path, classes=[" a  b"], labels=labels)
     assert state.classes == ["a b", "c"]
-    assert set(state.by_person) == {"Ann B.", "import"}
+    assert set(state.tally.by_person) == {"Ann B.", "import"}
     for name in ("", "x" * 201, "a\0b"):
         with pytest.raises(
             EverylabelError, match="expected 1 to 200 printable characters: check --label-column"

@@ -65,7 +65,7 @@ def _changed(state: State, person: str) -> int | None:
 
 def _second(state: State, person: str) -> int | None:
     """Return an item that needs another person's answer."""
-    return next((item for item in state.wanting if is_open_to(state, item, person)), None)
+    return next((item for item in state.tally.wanting if is_open_to(state, item, person)), None)
 
 
 def _test(state: State, person: str) -> int | None:

@@ -137,7 +137,7 @@ def summary(
         "answers": state.n_answers,
         "left": there - len(state.answers) - sum(item not in state.answers for item in by_model),
         "cannot_tell": state.n_cannot_tell(),
-        "per_item": sum(state.by_class.values()) / max(1, len(state.labels)) if state.multi_label else None,
+        "per_item": state.tally.by_class.total() / max(1, len(state.labels)) if state.multi_label else None,
         "partial": partly_answered(state.labels.values(), len(state.book.order))
         if state.multi_label
         else None,
@@ -146,8 +146,8 @@ def summary(
         "select_ms": select_ms,
         "settings": dict(state.settings),
         "accuracy": accuracy(state),
-        "agreement": pooled(state.class_agreement) if state.multi_label else state.agreement.figures(),
-        "disputed": len(state.disputed),
+        "agreement": pooled(state.tally.agreement.values()),
+        "disputed": len(state.tally.disputed),
         "finished": finished(state),
         "finishing": finishing(state),
         "test": test_set(state, tested),
@@ -201,7 +201,7 @@ def annotators(state: State) -> list[dict[str, Any]]:
         found.append(
             {
                 "name": name,
-                "answers": state.by_person[name],
+                "answers": state.tally.by_person[name],
                 "per_minute": per_minute(state, name),
                 "shared": len(pairs),
                 "agree": sum(mine == other for mine, other in pairs),
@@ -300,7 +300,7 @@ def classes(state: State, predicted: Sequence[int] | None = None) -> list[dict[s
             "description": book.descriptions.get(i, ""),
             "key": book.keys.get(i, ""),
             "colour": book.colours.get(i, ""),
-            "labels": state.by_class[i],
+            "labels": state.tally.by_class[i],
             "predicted": None if predicted is None or i >= len(predicted) else int(predicted[i]),
         }
         for i in book.order
@@ -321,8 +321,9 @@ def class_changes(state: State) -> dict[str, Any]:
 def people(state: State) -> list[dict[str, Any]]:
     """Return the people who label, each with their number of answers and the item that they have."""
     held = {person: state.ids[lease.item] for person, lease in state.leases.items()}
-    names = sorted({*(+state.by_person), *held})
-    return [{"name": name, "answers": state.by_person[name], "item": held.get(name)} for name in names]
+    answers = state.tally.by_person
+    names = sorted({*(+answers), *held})
+    return [{"name": name, "answers": answers[name], "item": held.get(name)} for name in names]
 
 
 def disputed(state: State, limit: int) -> list[dict[str, Any]]:
@@ -334,7 +335,7 @@ def disputed(state: State, limit: int) -> list[dict[str, Any]]:
             **absent_in_reply(label),
             "answers": answers_to(state, item),
         }
-        for item in islice(reversed(state.disputed), limit)
+        for item in islice(reversed(state.tally.disputed), limit)
         for label in (state.label_of(item),)
     ]
 

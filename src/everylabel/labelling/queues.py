@@ -29,8 +29,7 @@ from everylabel.labelling.state.types import (
     Answer,
     ClassSet,
     classes_of,
-    is_tied,
-    tied_classes,
+    tied,
 )
 from everylabel.selection.pool.features import LazyScaled
 
@@ -198,19 +197,18 @@ def _disputed(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     """
     several = {i: [a for a in given if a.value != CANNOT_TELL] for i, given in data.answers.items()}
     several = {i: given for i, given in several.items() if len(given) > 1 and i not in data.final}
-    tied = [i for i, given in several.items() if is_tied([a.value for a in given])]
+    found = ((i, tied(a.value for a in given)) for i, given in several.items())
+    ties = {i: questions for i, questions in found if questions}
     if data.multi_label:
-        if request.class_ is not None:
-            of = {i: tied_classes([a.value for a in several[i]]) or [request.class_] for i in tied}
-            tied = [i for i in tied if request.class_ in of[i]]
-        return [QueueItem(i) for i in _latest(data, tied)]
+        of_class = [i for i, questions in ties.items() if request.class_ in (None, *questions)]
+        return [QueueItem(i) for i in _latest(data, of_class)]
     known = [i for i in several if i in data.labels and i in data.consensus]
     agreed = ((i, data.labels[i], data.consensus[i].probs) for i in known)
     sure = {i: probs[label] for i, label, probs in agreed if label in probs}
-    doubtful = sorted((p, i) for i, p in sure.items() if i in tied or p < AGREED)
+    doubtful = sorted((p, i) for i, p in sure.items() if i in ties or p < AGREED)
     return [
         *(QueueItem(i, p) for p, i in doubtful),
-        *(QueueItem(i) for i in _latest(data, tied) if i not in sure),
+        *(QueueItem(i) for i in _latest(data, [*ties]) if i not in sure),
     ]
 
 

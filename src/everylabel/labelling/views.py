@@ -202,7 +202,7 @@ class Views:
             "needed": FEWEST_OF_CLASS,
             "agreement": [
                 {"class": c, **figures}
-                for c, each in self.state.class_agreement.items()
+                for c, each in self.state.tally.agreement.items()
                 if c in self.state.book.order and (figures := each.figures()) is not None
             ],
         }
@@ -568,7 +568,7 @@ class Presence:
         """
 
         def look() -> dict[str, Any]:
-            people = {name for name in (+self._desk.state.by_person) if name != IMPORT}
+            people = {name for name in (+self._desk.state.tally.by_person) if name != IMPORT}
             others = any(other.browser != tab.browser for other in self._open())
             ask = not named and (asks or others or (len(people) > 1 and not known))
             mine = tab

@@ -90,7 +90,7 @@ def state_of(opened: Opened) -> SessionState:
 def n_labels(opened: Opened) -> int:
     """Return the number of labelled items of an open project."""
     desk = opened.service.desk
-    return int(desk.read(lambda: len(desk.state.labels) - desk.state.by_class[NONE]).result())
+    return int(desk.read(lambda: len(desk.state.labels) - desk.state.tally.by_class[NONE]).result())
 
 
 def _interval(figures: dict[str, Any]) -> Interval | None:

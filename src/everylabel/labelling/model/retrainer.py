@@ -24,7 +24,7 @@ from everylabel.labelling.model.training import FeatureTable, TrainingSet
 from everylabel.labelling.quality.assessment import Assessment, AssessmentLabels, assess
 from everylabel.labelling.quality.by_class import check_weights
 from everylabel.labelling.sources.consensus import KNOWN, find_consensus
-from everylabel.labelling.state.types import Answer, Check
+from everylabel.labelling.state.types import WHICH, Answer, Check
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training computed: use at most a fifth of one core
@@ -172,7 +172,8 @@ def _learn_consensus(desk: Desk) -> None:
 
     def look() -> tuple[dict[int, list[Answer]], Mapping[int, Any], Any] | None:
         state, pool = desk.state, desk.learner.pool
-        if state.multi_label or not pool.can_scan or state.agreement.items < KNOWN:
+        agreement = state.tally.agreement.get(WHICH)
+        if state.multi_label or not pool.can_scan or agreement is None or agreement.items < KNOWN:
             return None
         answers = {i: list(state.answers[i]) for i in state.labels if i in state.answers}
         return answers, state.adjudicated(), pool.features

@@ -19,35 +19,36 @@ from everylabel.labelling.state.types import (
     Entry,
     Lease,
     Suggestion,
+    Tally,
     Value,
     classes_of,
-    is_tied,
     majority,
+    tied,
     votes,
 )
 from everylabel.log import events
 from everylabel.log.events import GARBLED, Damaged, Event
 
 
-def vote(state: State, item: int, answers: list[Answer] | None = None) -> None:
-    """Set an item's label by majority; a tie goes to the latest answer, a person's before an imported one.
+def vote(state: State, item: int) -> None:
+    """Set an item's label by the majority of its standing answers.
 
-    answers : answers to count; by default the standing ones. An adjudicator's answer outvotes all others.
+    An adjudicator's answer outvotes all others. A tie goes to the latest answer, a person's before an
+    imported one.
     """
-    entries = state.by_item.get(item, [])
-    answers = state.standing(entries) if answers is None else answers
-    if item in state.answers:
-        count(state, item, -1)
-    values = [a.value for a in _ranked(state, answers) if a.value != CANNOT_TELL]
-    labels = state.test_labels if item in state.test else state.labels
-    if values:
-        labels[item] = majority(values)
+    count(state, item, -1)
+    answers = state.standing(state.by_item.get(item, []))
+    if answers:
+        state.answers[item] = answers
     else:
+        state.answers.pop(item, None)
+    for labels in (state.labels, state.test_labels):
         labels.pop(item, None)
-    state.answers[item] = answers
+    values = [a.value for a in _ranked(state, answers) if a.value != CANNOT_TELL]
+    if values:
+        labels = state.test_labels if item in state.test else state.labels
+        labels[item] = majority(values)
     count(state, item, 1)
-    if not answers:
-        del state.answers[item]
     state.n_changes += 1
 
 
@@ -63,21 +64,20 @@ def _ranked(state: State, answers: list[Answer]) -> list[Answer]:
 
 def count(state: State, item: int, sign: int) -> None:
     """Add an item's answers to the counts (sign 1), or subtract them (sign -1)."""
-    answers = state.answers.get(item, [])
+    tally, answers = state.tally, state.answers.get(item, [])
     for answer in answers:
-        state.by_person[answer.person] += sign
+        tally.by_person[answer.person] += sign
     if item in state.labels:
         for number in classes_of(state.labels[item]):
-            state.by_class[number] += sign
+            tally.by_class[number] += sign
     if len(answers) > 1:
         values = [answer.value for answer in answers if answer.value != CANNOT_TELL]
-        state.agreement.add([value for value in values if isinstance(value, int)], sign)
-        for number, said in votes(values).items():
-            state.class_agreement.setdefault(number, Agreement()).add(said, sign)
-        if len(values) > 1 and is_tied(values):
-            _mark(state.disputed, item, sign)
+        for question, given in votes(values).items():
+            tally.agreement.setdefault(question, Agreement()).add(given, sign)
+        if tied(values):
+            _mark(tally.disputed, item, sign)
     if 0 < len(answers) < state.answers_needed:
-        _mark(state.wanting, item, sign)
+        _mark(tally.wanting, item, sign)
 
 
 def _mark(items: dict[int, None], item: int, sign: int) -> None:
@@ -145,10 +145,9 @@ def _(body: events.OfClasses, state: State, event: Event, item: int) -> None:
 
 @_apply.register
 def _(body: events.Settings, state: State, event: Event, item: int) -> None:
-    for answered in state.answers:  # subtract all counts under the old settings, add them under the new ones
-        count(state, answered, -1)
     before = state.multi_label
-    state.settings.update(events.to_row(body)[1])  # may change how many answers an item needs
+    state.settings.update(events.to_row(body)[1])
+    state.tally = Tally()  # the number of answers that an item needs may be another one
     for answered in state.answers:
         count(state, answered, 1)
     if state.multi_label != before:
@@ -316,12 +315,9 @@ def _(body: events.Missing, state: State, event: Event, item: int) -> None:
 
 @_apply.register
 def _(body: events.HeldOut, state: State, event: Event, item: int) -> None:
-    answers = state.answers.get(item, [])
-    if answers:  # the model must no longer learn from them
-        vote(state, item, [])
     state.test[item] = None
-    if answers:
-        vote(state, item, answers)
+    if item in state.answers:  # the model must no longer learn its label
+        vote(state, item)
 
 
 @_apply.register

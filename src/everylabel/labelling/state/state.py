@@ -8,7 +8,6 @@ position in the order in which items joined. `reducer` applies events; this modu
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import takewhile
@@ -27,7 +26,6 @@ from everylabel.labelling.state.types import (
     FREE,
     GIVEN,
     NONE,
-    Agreement,
     Answer,
     Check,
     ClassBook,
@@ -35,19 +33,19 @@ from everylabel.labelling.state.types import (
     ClassSet,
     Drawn,
     Entry,
+    Items,
     Lease,
     Place,
     Refused,
     Suggestion,
     Suggestions,
+    Tally,
     Value,
     bulk_of,
 )
 from everylabel.log import events
 from everylabel.log.events import Body, Event
 from everylabel.selection.pool import Where
-
-Items = dict[int, None]  # item numbers, in the order in which they were added
 
 
 @dataclass(eq=False)
@@ -95,13 +93,8 @@ class State:
     suggested_at: int = 0  # number of the last event with suggestions
     hidden_columns: list[str] = field(default_factory=list)  # columns of the source that hold suggestions
     n_changes: int = 0  # number of label changes so far
-    by_person: Counter[str] = field(default_factory=Counter)  # number of answers
-    by_class: Counter[int] = field(default_factory=Counter)  # number of labels
-    agreement: Agreement = field(default_factory=Agreement)
-    class_agreement: dict[int, Agreement] = field(default_factory=dict)  # by class, in a multi-label project
+    tally: Tally = field(default_factory=Tally)
     converted: tuple[int, ...] = ()  # classes at the conversion to multi-label: older labels deny the others
-    wanting: Items = field(default_factory=dict)  # items that need another person's answer
-    disputed: Items = field(default_factory=dict)  # items on which the votes are tied
 
     def __post_init__(self) -> None:
         self.ids = self.ids if isinstance(self.ids, Numbered) else IdList(self.ids)
@@ -127,12 +120,12 @@ class State:
     @property
     def n_answers(self) -> int:
         """The number of standing answers."""
-        return self.by_person.total()
+        return self.tally.by_person.total()
 
     @property
     def columns(self) -> tuple[int, ...]:
         """The class number of each column of the model; NONE comes last, if any item belongs to no class."""
-        return (*self.book.present, NONE) if self.by_class[NONE] else self.book.present
+        return (*self.book.present, NONE) if self.tally.by_class[NONE] else self.book.present
 
     def place(self, item: int) -> Place:
         """Return the item's place in the pool, with class numbers."""

@@ -37,9 +37,11 @@ DEFAULTS: dict[str, Any] = {
 AUTO = "auto"  # as many answers to an item as its label needs
 CANNOT_TELL = -1
 NONE = -2  # none of the classes: the model has a hidden class for it, which is neither shown nor exported
+WHICH = -3  # the only question of a project with one class per item: which class?
 GIVEN = "given"  # the source of labels that people review
 REVIEW = "review"  # the strategy that asks about given labels that are probably wrong
 IMPORT = "import"  # the person whose answers came with the source or from a file
+Items = dict[int, None]  # item numbers, in the order in which they were added
 
 
 class Refused(EverylabelError):
@@ -204,22 +206,30 @@ class Agreement:
 
     def figures(self) -> dict[str, Any] | None:
         """Return items, share of agreeing pairs and alpha; None while no item has two answers."""
-        if not self.items:
-            return None
-        chance = self.chance()
-        alpha = 1.0 - self.observed / chance if chance else None  # undefined if all answers are equal
-        return {"items": self.items, "share": self.same / self.pairs, "alpha": alpha}
+        return pooled([self])
 
 
-def pooled(by_class: Mapping[int, Agreement]) -> dict[str, Any] | None:
-    """Return the agreement over all classes of a multi-label project; each class is a separate question."""
-    some = [each for each in by_class.values() if each.items]
+def pooled(questions: Iterable[Agreement]) -> dict[str, Any] | None:
+    """Return items, share of agreeing pairs and alpha over several questions; None without two answers."""
+    some = [each for each in questions if each.items]
     if not some:
         return None
     chance = sum(each.chance() for each in some)
+    # undefined if all answers are equal
     alpha = 1.0 - sum(each.observed for each in some) / chance if chance else None
     share = sum(each.same for each in some) / sum(each.pairs for each in some)
     return {"items": max(each.items for each in some), "share": share, "alpha": alpha}
+
+
+@dataclass
+class Tally:
+    """Counts over all answers and labels, kept up to date answer by answer."""
+
+    by_person: Counter[str] = field(default_factory=Counter)  # number of answers
+    by_class: Counter[int] = field(default_factory=Counter)  # number of labels
+    agreement: dict[int, Agreement] = field(default_factory=dict)  # by question: see `votes`
+    wanting: Items = field(default_factory=dict)  # items that need another person's answer
+    disputed: Items = field(default_factory=dict)  # items with tied votes
 
 
 class ClassSet(NamedTuple):
@@ -294,31 +304,36 @@ def absent_in_reply(value: Value | None) -> dict[str, list[int]]:
 
 
 def votes(values: Iterable[Value]) -> dict[int, list[int]]:
-    """Return the votes on each class of a multi-label project: 1 is yes, 0 is no."""
+    """Return the votes on each question.
+
+    A multi-label project has one question per class: 1 is yes, 0 is no. Otherwise the only question is WHICH
+    class, and a vote is its number.
+    """
     found: dict[int, list[int]] = {}
     for value in values:
         if isinstance(value, ClassSet):
-            for number in value.present:
-                found.setdefault(number, []).append(1)
-            for number in value.absent:
-                found.setdefault(number, []).append(0)
+            said = dict.fromkeys(value.present, 1) | dict.fromkeys(value.absent, 0)
+        else:
+            said = {WHICH: value}
+        for question, vote in said.items():
+            found.setdefault(question, []).append(vote)
     return found
 
 
 def majority(values: Sequence[Value]) -> Value:
-    """Return the most frequent value; in a tie, the last one. A multi-label project votes class by class."""
+    """Return the label with the most votes on each question; in a tie, the last vote counts."""
     if len(values) == 1:
         return values[0]
-    if isinstance(values[0], ClassSet):
-        said = {number: _most(given) for number, given in votes(values).items()}
-        return ClassSet.of([c for c in said if said[c]], [c for c in said if not said[c]])
-    return _most([value for value in values if isinstance(value, int)])
+    label = {question: max(reversed(given), key=given.count) for question, given in votes(values).items()}
+    if WHICH in label:
+        return label[WHICH]
+    return ClassSet.of([c for c in label if label[c]], [c for c in label if not label[c]])
 
 
-def _most(values: Sequence[int]) -> int:
-    counts = Counter(values)
-    most = max(counts.values())
-    return next(value for value in reversed(values) if counts[value] == most)
+def tied(values: Iterable[Value]) -> list[int]:
+    """Return the questions on which the vote is tied."""
+    most = {question: Counter(given).most_common(2) for question, given in votes(values).items()}
+    return [question for question, two in most.items() if len(two) == 2 and two[0][1] == two[1][1]]
 
 
 class Place(NamedTuple):
@@ -433,16 +448,3 @@ class ClassChange(NamedTuple):
 def bulk_of(entry: Entry | events.Event | None) -> int | None:
     """Return the first event of the bulk label that an answer belongs to; None if it was given singly."""
     return entry.body.bulk if entry is not None and isinstance(entry.body, events.Classified) else None
-
-
-def is_tied(values: Sequence[Value]) -> bool:
-    """Return whether the vote is tied; in a multi-label project, whether it is tied on any class."""
-    if values and isinstance(values[0], ClassSet):
-        return bool(tied_classes(values))
-    most = [count for _, count in Counter(values).most_common(2)]
-    return len(most) == 2 and most[0] == most[1]
-
-
-def tied_classes(values: Sequence[Value]) -> list[int]:
-    """Return the classes with as many yes votes as no votes."""
-    return [number for number, said in votes(values).items() if 2 * sum(said) == len(said)]
