@@ -107,13 +107,16 @@ def label(
         Path | None, typer.Option(help="A file with the token and, in line 2, the read-only token.")
     ] = None,
     proxy: Annotated[
-        bool, typer.Option("--proxy", help="Trust X-Forwarded-For of a proxy on this machine.")
+        bool,
+        typer.Option(
+            "--proxy", help="Trust X-Forwarded-For of a proxy on this machine; each request needs a token."
+        ),
     ] = False,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     annotators_per_item: Annotated[
         str | None,
         typer.Option(
-            help="Number of people who answer each item; auto: more if in doubt; in a new project: 1."
+            help="Number of people who answer each item; auto: more if in doubt; default in a new project: 1."
         ),
     ] = None,
     check_every: options.CheckEvery = None,
@@ -126,7 +129,7 @@ def label(
     lease_seconds: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Seconds for which an item is reserved for one person; in a new project: 600."
+            min=1, help="Seconds for which an item is reserved for one person; default in a new project: 600."
         ),
     ] = None,
     strategy: options.Strategy = None,

@@ -78,7 +78,7 @@ def is_on(switch: OnOff | None) -> bool | None:
 NamesPrior = Annotated[
     OnOff | None,
     typer.Option(
-        "--names-prior", help="Learn from class names before the first label; in a new project: on."
+        "--names-prior", help="Learn from class names before the first label; default in a new project: on."
     ),
 ]
 
@@ -96,19 +96,20 @@ Network = Annotated[
     typer.Option(
         "--network",
         help="Fine-tune the encoder while people label: on, frozen (never), or auto (up to 20,000 items). "
-        "In a new project: auto; in a simulation: frozen.",
+        "Default in a new project: auto; in a simulation: frozen.",
     ),
 ]
 STRATEGIES = "herding, lookahead, margin, entropy, least_confident, badge, typiclust or random"
 Strategy = Annotated[
     str | None,
-    typer.Option(help=f"Rule that chooses the next item: {STRATEGIES}; in a new project: herding."),
+    typer.Option(help=f"Rule that chooses the next item: {STRATEGIES}; default in a new project: herding."),
 ]
 CheckEvery = Annotated[
     int | None,
     typer.Option(
         min=0,
         max=1000,
-        help="Make one item in N a random check, which measures the accuracy; 0: none; in a new project: 10.",
+        help="Make one item in N a random check, which measures the accuracy; 0: none; default in a new "
+        "project: 10.",
     ),
 ]
