@@ -27,21 +27,19 @@ HEAD = """# Results
 
 What does everylabel gain, and what does it cost? Each page answers one question, in its first lines.
 
-| question | page |
-|---|---|
-| How many labels does the page save, compared with other methods? | [What a label buys](labels.md) |
-| Is the accuracy that the page shows right? | [Whether the accuracy can be trusted](accuracy.md) |
-| Does fine-tuning the encoder help, and can it do harm? | [Fine-tuning](network.md) |
-| Which strategy is best, and which finds rare classes? | [Choosing the next item](selection.md) |
-| What is gained by suggestions, several people, and a review of labels? | [People and sources](sources.md) |
-| What does the model learn from a "no"? | [Ways to answer](answers.md) |
-| How long do people wait, and what survives a crash? | [The labelling server](serving.md) |
-| What does a pool on a cluster cost? | [Pools on a cluster](scale.md) |
-| How close is an update to retraining, and how fast is it? | [Updates](updates.md) |
-| Which variants of the exact update were tried? | [Variants of the exact update](updates-variants.md) |
-| Does the backend keep up with Label Studio? | [Beside Label Studio](label-studio.md) |
-| Which claims of the paper hold, and why? | [The paper's claims](reproduction-claims.md) |
-| What exactly was measured for each claim? | [The paper, reproduced](reproduction/README.md) |
+- [How many labels does the page save, compared with other methods?](labels.md)
+- [Is the accuracy that the page shows right?](accuracy.md)
+- [Does fine-tuning the encoder help, and can it do harm?](network.md)
+- [Which strategy is best, and which finds rare classes?](selection.md)
+- [How much do suggestions, several people and reviews gain?](sources.md)
+- [What does the model learn from a "no"?](answers.md)
+- [How long do people wait, and what survives a crash?](serving.md)
+- [What does a pool on a cluster cost?](scale.md)
+- [How close is an update to retraining, and how fast is it?](updates.md)
+- [Which variants of the exact update were tried?](updates-variants.md)
+- [Does the backend keep up with Label Studio?](label-studio.md)
+- [Which claims of the paper hold, and why?](reproduction-claims.md)
+- [What exactly was measured for each claim?](reproduction/README.md)
 
 ## Where the figures come from
 

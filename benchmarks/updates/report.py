@@ -71,7 +71,7 @@ def show(console: Console, report: dict[str, Any]) -> None:
 
 def markdown(report: dict[str, Any]) -> str:
     """Return all tables as a page."""
-    parts = ["# Updates: measurements\n", HEAD.format(short=summary(report))]
+    parts = ["# How close updates come to retraining\n", HEAD.format(short=summary(report))]
     for title, (headings, *rows) in tables(report).items():
         lines = [headings, ["---"] * len(headings), *rows]
         parts.append(f"## {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
