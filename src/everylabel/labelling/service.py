@@ -61,11 +61,10 @@ class Service:
     def label(self, person: str, item: str, value: int | str, key: str | None = None) -> Future[Reply]:
         """Save the class of an item."""
 
-        def answer(i: int) -> events.Label:
-            self._check_one_class()
-            return events.Label(item, class_=self.state.book.number(value), **self._guess_fields(person, i))
+        def classes(i: int) -> dict[str, Any]:
+            return {"class_": self._only_class(value)}
 
-        return self._answer(events.Label, person, item, key, answer, [value])
+        return self._answer(events.Label, person, item, key, classes, [value])
 
     def label_set(
         self,
@@ -81,49 +80,40 @@ class Service:
             unchanged.
         """
 
-        def answer(i: int) -> events.MultiLabel:
-            return multi_label(self.state, item, present, absent, **self._guess_fields(person, i))
+        def classes(i: int) -> dict[str, Any]:
+            return self._class_set(present, absent)
 
-        return self._answer(events.MultiLabel, person, item, key, answer, present, absent)
+        return self._answer(events.MultiLabel, person, item, key, classes, present, absent)
 
     def rule_out(self, person: str, item: str, value: int | str, key: str | None = None) -> Future[Reply]:
         """Save that an item does not have a class; the person keeps the item."""
 
-        def answer(i: int) -> events.Not:
-            self._check_one_class()
-            number = self.state.book.number(value)
+        def classes(i: int) -> dict[str, Any]:
+            number = self._only_class(value)
             self._check_can_rule_out(person, i, number)
-            return events.Not(item, class_=number, **self._guess_fields(person, i))
+            return {"class_": number}
 
-        return self._answer(events.Not, person, item, key, answer, [value])
+        return self._answer(events.Not, person, item, key, classes, [value])
 
     def cannot_tell(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
         """Save "cannot tell"; the item is not asked again."""
-
-        def answer(i: int) -> events.CannotTell:
-            return events.CannotTell(item, self._is_check(person, i))
-
-        return self._answer(events.CannotTell, person, item, key, answer)
+        return self._answer(events.CannotTell, person, item, key)
 
     def none_of_these(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
         """Save that no class fits an item."""
         if self.state.multi_label:
             return self.label_set(person, item, (), None, key)
 
-        def answer(i: int) -> events.NoneOfThese:
+        def classes(i: int) -> dict[str, Any]:
             if not self.state.book.order:
                 raise Refused(409, "no_classes", "there are no classes yet; add one first")
-            return events.NoneOfThese(item, **self._guess_fields(person, i))
+            return {}
 
-        return self._answer(events.NoneOfThese, person, item, key, answer)
+        return self._answer(events.NoneOfThese, person, item, key, classes)
 
     def skip(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
         """Leave an item for later."""
-
-        def answer(i: int) -> events.Skip:
-            return events.Skip(item, self._is_check(person, i))
-
-        return self._answer(events.Skip, person, item, key, answer)
+        return self._answer(events.Skip, person, item, key)
 
     def undo(self, person: str, saved: int | None = None, key: str | None = None) -> Future[Reply]:
         """Undo the person's last answer or skip, and show its item again."""
@@ -188,13 +178,13 @@ class Service:
         person: str,
         item: str,
         key: str | None,
-        answer: Callable[[int], events.Answered],
+        classes: Callable[[int], dict[str, Any]] = lambda i: {},
         present: Sequence[int | str] = (),
         absent: Sequence[int | str] | None = (),
     ) -> Future[Reply]:
         """Save an answer, unless a request with the same key has saved it.
 
-        answer : returns the answer from the item's position, or refuses
+        classes : returns the fields of the answer that name classes, from the item's position, or refuses
         present, absent : classes in the request, to recognise the same request
         """
 
@@ -206,7 +196,10 @@ class Service:
             if event is None:
                 i = self.views.position(item)
                 self._check_holder(i, person)
-                event = self.desk.emit(person, answer(i), key)
+                fields = classes(i) | {"check": self._is_check(person, i)}
+                if issubclass(kind, events.Guessed):
+                    fields |= self._guess_before(i)
+                event = self.desk.emit(person, kind(item, **fields), key)
             self.desk.request_item(person)
             return lambda: self.views.reply_to(event)
 
@@ -245,19 +238,38 @@ class Service:
         self._hand_over(person, events.Leased(last.body.item, reason, again=True))
         return event
 
-    def _guess_fields(self, person: str, i: int) -> dict[str, Any]:
-        """Return fields of an answer: the model's guess before any answer, and whether it is a check."""
+    def _guess_before(self, i: int) -> dict[str, Any]:
+        """Return the fields of an answer that hold the model's guess before any answer to the item."""
         doubt = self.state.first_doubt(i)
-        guess = self.views.guess_fields(i) if doubt is None else {"guess": doubt.guess, "sure": doubt.sure}
-        return {**guess, "check": self._is_check(person, i)}
+        return self.views.guess_fields(i) if doubt is None else {"guess": doubt.guess, "sure": doubt.sure}
 
-    def _check_one_class(self) -> None:
+    def _only_class(self, value: int | str) -> int:
+        """Return the number of a class that is the only class of an item; refuse in a multi-label project."""
         if self.state.multi_label:
             raise Refused(
                 409,
                 "several_classes",
                 "an item of this project may have several classes; send present and absent to /api/label_set",
             )
+        return self.state.book.number(value)
+
+    def _class_set(
+        self, present: Sequence[int | str], absent: Sequence[int | str] | None
+    ) -> dict[str, list[int]]:
+        """Return the current numbers of the classes of a multi-label answer, or refuse it."""
+        book = self.state.book
+        if not self.state.multi_label:
+            raise Refused(409, "one_class", "an item of this project has one class; send it to /api/label")
+        if not book.order:
+            raise Refused(409, "no_classes", "there is no class yet; add one first")
+        has = {book.number(value) for value in present}
+        has_not = {*book.present} - has if absent is None else {book.number(value) for value in absent}
+        both = [book.names[number] for number in sorted(has & has_not)]
+        if both:
+            raise Refused(422, "both", f"{both[0]!r} is in present and in absent; expected it in one of them")
+        if not has and not has_not:
+            raise Refused(422, "no_answer", "present and absent are empty; expected a class in one of them")
+        return {"present": sorted(has), "absent": sorted(has_not)}
 
     def _check_can_rule_out(self, person: str, i: int, number: int) -> None:
         """Refuse to rule out a class for an item that the person has labelled, or its last possible class."""
@@ -316,10 +328,10 @@ def label_many(
     who chose the items has seen the model's guess, or similar items. In a multi-label project the class is
     added to the items, or removed (`remove`); their other classes stay.
     """
-    desk, wanted = service.desk, list(dict.fromkeys(items))
+    desk, views, wanted = service.desk, service.views, list(dict.fromkeys(items))
 
     def given_to(item: str, number: int, bulk: int) -> events.Label | events.MultiLabel:
-        before = service.views.guess_fields(service.state.position[item])
+        before = views.guess_fields(service.state.position[item])
         if service.state.multi_label:
             present, absent = ([], [number]) if remove else ([number], [])
             return events.MultiLabel(item, present, absent, bulk=bulk, **before)
@@ -331,15 +343,11 @@ def label_many(
         return bulk and service.names_classes(sent, present, absent)
 
     def command() -> Finish:
-        if remove and not service.state.multi_label:
-            raise Refused(
-                409,
-                "one_class",
-                "an item of this project has one class; label it with another",
-            )
-        sent = service.state.sent_before(person, key, same)
-        number, state = service.state.book.number(value), service.state
-        positions = {item: service.views.position(item) for item in wanted}
+        state = service.state
+        if remove and not state.multi_label:
+            raise Refused(409, "one_class", "an item of this project has one class; label it with another")
+        sent, number = state.sent_before(person, key, same), state.book.number(value)
+        positions = {item: views.position(item) for item in wanted}
         others = {lease.item for name, lease in state.leases.items() if name != person}
         left_out = [item for item, i in positions.items() if i in others or i in state.test]
         if sent is None:
@@ -357,27 +365,9 @@ def label_many(
         given = state.bulk_events(sent.seq)  # the request's key is that of the first event
         desk.request_item(person)
         counts = {"labelled": len(given), "left_out": left_out}
-        return lambda: {**service.views.reply(person, given[0]), "bulk": counts}
+        return lambda: {**views.reply(person, given[0]), "bulk": counts}
 
     return desk.submit(command)
-
-
-def multi_label(
-    state: State, item: str, present: Sequence[int | str], absent: Sequence[int | str] | None, **more: Any
-) -> events.MultiLabel:
-    """Return a multi-label answer with current class numbers, or refuse it; more: its other fields."""
-    if not state.multi_label:
-        raise Refused(409, "one_class", "an item of this project has one class; send it to /api/label")
-    if not state.book.order:
-        raise Refused(409, "no_classes", "there is no class yet; add one first")
-    has = {state.book.number(value) for value in present}
-    has_not = {*state.book.present} - has if absent is None else {state.book.number(c) for c in absent}
-    both = [state.classes[number] for number in sorted(has & has_not)]
-    if both:
-        raise Refused(422, "both", f"{both[0]!r} is in present and in absent; expected it in one of them")
-    if not has and not has_not:
-        raise Refused(422, "no_answer", "present and absent are empty; expected a class in one of them")
-    return events.MultiLabel(item, sorted(has), sorted(has_not), **more)
 
 
 class Said(NamedTuple):
@@ -402,7 +392,7 @@ def suggest(
     """
 
     def command() -> Finish:
-        state, before = service.state, service.state.suggestions.get(source, {})
+        state = service.state
         if state.multi_label:
             raise Refused(409, "several_classes", NO_SUGGESTIONS)
         missing = [item for item in dict.fromkeys(one.item for one in said) if item not in state.position]
@@ -441,8 +431,11 @@ def suggest(
             )
             for one in said
         }
-        counts = {"suggestions": len({*before, *all_said})}
-        counts["new"] = write_suggestions(service.desk, person, source, all_said)
-        return lambda: counts | {"repeated": len(said) - len(all_said), "added_classes": new}
+        counts = {
+            "new": write_suggestions(service.desk, person, source, all_said),
+            "suggestions": len(state.suggestions[source]),
+            "repeated": len(said) - len(all_said),
+        }
+        return lambda: counts | {"added_classes": new}
 
     return service.desk.submit(command)
