@@ -93,8 +93,8 @@ def test_checks_are_noted_and_go_with_an_undo() -> None:
         ("me", events.Leased(IDS[2], "check")),
         ("me", events.Skip(IDS[2], check=True)),
     )
-    assert list(made.checks.values()) == [Check(4, 1, 1)]
-    assert made.standing_checks() == [Check(4, 1, 1)]
+    assert list(made.checks.values()) == [Check(1, 1)]
+    assert made.standing_checks() == [Check(1, 1)]
     assert made.unanswered_checks() == 1
     took(made, ("me", events.CannotTell(IDS[1])))
     assert made.standing_checks() == []  # its answer stands no more
@@ -244,11 +244,11 @@ def test_a_check_of_a_class_remembers_its_class_and_share() -> None:
         ("me", events.Leased(IDS[1], "check", among=2, share=0.25)),
         ("me", label(1, 2, guess=2, sure=0.75, check=True)),
     )
-    assert list(made.checks.values()) == [Check(5, 1, 2, among=2, share=0.25)]
+    assert list(made.checks.values()) == [Check(1, 2, among=2, share=0.25)]
     assert made.wishes == {2: 1}
     took(made, ("me", events.Undo(5)), ("me", events.Leased(IDS[1], "check", again=True)))
     took(made, ("me", label(1, 0, guess=2, sure=0.75, check=True)))
-    assert list(made.checks.values()) == [Check(8, 1, 2, among=2, share=0.25)]  # it stays what it was
+    assert list(made.checks.values()) == [Check(1, 2, among=2, share=0.25)]  # it stays what it was
     assert made.wishes == {2: 1}
     took(made, ("me", events.Leased(IDS[2], "check", among=2, share=0.25)))
     assert made.wishes == {}

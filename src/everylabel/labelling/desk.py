@@ -204,16 +204,17 @@ class Desk:
         state = self.state
         known = dict(self.learner.places if places is None else places)
         vectors, tuned = self.names.vectors(state), self.generation is not None
-        training = TrainingSet(
-            state.columns, known, vectors, len(state.ids), tuned, multi_label=state.multi_label
-        )
-        if not state.suggestions:
-            return training
-        return training._replace(
+        return TrainingSet(
+            state.columns,
+            known,
+            vectors,
+            len(state.ids),
+            tuned,
             suggestions=state.suggested(),
             without_suggestions=state.without_suggestions(),
             drawn=check_weights(state.standing_checks()),
             review=state.settings["strategy"] == REVIEW,
+            multi_label=state.multi_label,
         )
 
     def _quick_training_set(self, places: Mapping[int, Place] | None = None) -> TrainingSet:

@@ -245,11 +245,10 @@ def finished(state: State) -> dict[str, Any] | None:
     """
     if not state.finished and not state.kept:
         return None
-    kept = {promise.class_: promise for promise in state.kept}
     return {
         "items": len(state.labelled_by_model()),
-        **_promised(kept.get(None, Promise())),
-        "classes": [{"class": c, **_promised(kept[c])} for c in state.book.order if c in kept],
+        **_promised(state.kept.get(None, Promise())),
+        "classes": [{"class": c, **_promised(state.kept[c])} for c in state.book.order if c in state.kept],
     }
 
 

@@ -71,9 +71,6 @@ class Head(NamedTuple):
     items: str = ""
 
 
-BEGIN = Head()  # before the first event
-
-
 class Row(NamedTuple):
     """An event as it is stored; version 0.1 wrote no chain."""
 
@@ -120,8 +117,8 @@ def fits(before: str, row: Row) -> bool:
         return False
 
 
-def find_damage(rows: Iterable[Row], head: Head | None, start: Head = BEGIN) -> str | None:
-    """Return the damage of the events after `start`, given in order; None if there is none.
+def find_damage(rows: Iterable[Row], head: Head | None) -> str | None:
+    """Return the damage of all events of a log, given in order; None if there is none.
 
     head : read in the same transaction as the events; None for a log of version 0.1
     """
@@ -129,13 +126,13 @@ def find_damage(rows: Iterable[Row], head: Head | None, start: Head = BEGIN) -> 
         chains = [row.chain is not None for row in rows]
         lost = f"its head is lost; {len(chains):,} events are there, perhaps not all"
         return lost if any(chains) else None
-    n, last, chain = 0, start.seq, start.chain
-    for row in rows:
+    last, chain = 0, ""
+    for n, row in enumerate(rows):
         if not fits(chain, row):
             return f"event {row.seq} does not fit the hash chain; the {n:,} events before it are whole"
-        n, last, chain = n + 1, row.seq, row.chain or ""
+        last, chain = row.seq, row.chain or ""
     if last < head.seq:
-        return f"the events after {last} are missing, of {head.seq:,}; the {n:,} there are whole"
+        return f"the events after {last} are missing, of {head.seq:,}; the {last:,} there are whole"
     if (last, chain) != (head.seq, head.chain):
         return f"its head is not that of event {last}, its last; the events themselves are whole"
     return None

@@ -90,10 +90,13 @@ class Store:
 
     # Reading
 
-    def read(self, after: int = 0) -> list[Event]:
-        """Return all events after number `after`, in order; raise Damaged if the hash chain is broken."""
-        with self._explained("read"):
-            return [_event(row) for row in self._rows(after)]
+    def read(self) -> list[Event]:
+        """Return all events, in order; raise Damaged if the hash chain is broken."""
+        with self._snapshot() as connection:
+            head = self._read_head(connection)
+            rows = list(database.each_row(connection, self.project, self._has_chain))
+            self._refuse(find_damage(rows, head))
+            return list(map(_event, rows))
 
     def first(self) -> Event | None:
         """Return the first event, unchecked."""
@@ -133,16 +136,6 @@ class Store:
             found = connection.execute(sa.text("PRAGMA quick_check(1)")).scalar()
             self._refuse(None if found == "ok" else f"the file's pages do not fit together ({found})")
         return head
-
-    def _rows(self, after: int) -> list[Row]:
-        with self._snapshot() as connection:
-            head = self._read_head(connection)
-            start = Head()
-            if after and head is not None:
-                start = Head(after, database.read_chain(connection, self.project, after) or "")
-            rows = list(database.each_row(connection, self.project, self._has_chain, events.c.seq > after))
-        self._refuse(find_damage(rows, head, start))
-        return rows
 
     def _events_where(self, where: sa.ColumnElement[bool]) -> list[Event]:
         with self._explained("read"), self._engine.connect() as connection:

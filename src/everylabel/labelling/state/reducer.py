@@ -6,7 +6,6 @@ from functools import singledispatch
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import (
-    AMONG_ALL,
     CANNOT_TELL,
     IMPORT,
     Agreement,
@@ -15,7 +14,6 @@ from everylabel.labelling.state.types import (
     ClassBook,
     ClassChange,
     ClassSet,
-    Drawn,
     Entry,
     Lease,
     Suggestion,
@@ -205,7 +203,7 @@ def _(body: events.Leased, state: State, event: Event, item: int) -> None:
     state.leases[event.person] = Lease(item, body.reason, event.at, body.by)
     state.last_lease[event.person, item] = event.seq
     if body.reason == "check" and not (body.again and item in state.checked):
-        state.checked[item] = Drawn(body.among, body.share) if body.among is not None else AMONG_ALL
+        state.checked[item] = body
         if body.among in state.wishes:
             state.wishes[body.among] -= 1
             if not state.wishes[body.among]:
@@ -240,8 +238,9 @@ def _(
     elif isinstance(body, events.Guessed):
         guess = body.guess
     if body.check and guess is not None:
-        among, share = state.checked.get(item, AMONG_ALL)
-        state.checks[event.seq] = Check(event.seq, item, guess, among, share or 1.0)
+        lease = state.checked.get(item)
+        among, share = (None, None) if lease is None else (lease.among, lease.share)
+        state.checks[event.seq] = Check(item, guess, among, share or 1.0)
 
 
 @_apply.register
@@ -347,9 +346,9 @@ def _(body: events.Promise, state: State, event: Event, item: int) -> None:
     state.promise = None if body.rate is None else body
     state.proposals = {}
     if body.kept:
-        state.kept = [*(each for each in state.kept if each.class_ != body.class_), body]
+        state.kept[body.class_] = body
     elif body.rate is None and not state.finished and not state.partly:
-        state.kept = []
+        state.kept = {}
 
 
 def _set_classes(state: State, book: ClassBook) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from everylabel.data.items import IdList, Numbered, stored_ids
+from everylabel.data.items import IdList, Numbered, id_list, stored_ids
 from everylabel.labelling.quality.by_class import check_weights
 from everylabel.labelling.state.types import (
     AUTO,
@@ -31,7 +31,6 @@ from everylabel.labelling.state.types import (
     ClassBook,
     ClassChange,
     ClassSet,
-    Drawn,
     Entry,
     Items,
     Lease,
@@ -52,49 +51,66 @@ from everylabel.selection.pool import Where
 class State:
     """The state after all events so far; all fields are plain data, so that `digest` can hash them."""
 
+    # items
     ids: Any = ()  # IdList of the items that joined, in that order; any sequence is accepted
-    seq: int = 0  # number of the last event
-    seed: int = 0
     joined: bool = False  # whether the log names the items that joined; logs of version 0.1 do not
     absent: set[str] = field(default_factory=set)  # items with events that the source no longer has
-    book: ClassBook = field(default_factory=ClassBook)
-    class_changes: list[ClassChange] = field(default_factory=list)  # changes that can be undone, oldest first
-    names: dict[str, int] = field(default_factory=dict)  # every name that a class has or had -> its number
-    imported_descriptions: dict[int, str] = field(default_factory=dict)  # as last read from a file
+    missing: Items = field(default_factory=dict)  # items that are gone from their source
+    test: Items = field(default_factory=dict)  # the test set
+
+    # the project
+    seq: int = 0  # number of the last event
+    seed: int = 0
     settings: dict[str, Any] = field(default_factory=lambda: dict(DEFAULTS))
+    requests: dict[str, Event] = field(default_factory=dict)  # key of a request -> its event
+
+    # classes
+    book: ClassBook = field(default_factory=ClassBook)
+    names: dict[str, int] = field(default_factory=dict)  # every name that a class has or had -> its number
+    class_changes: list[ClassChange] = field(default_factory=list)  # changes that can be undone, oldest first
+    imported_descriptions: dict[int, str] = field(default_factory=dict)  # as last read from a file
+    converted: tuple[int, ...] = ()  # classes at the conversion to multi-label: older labels deny the others
+
+    # leases
     leases: dict[str, Lease] = field(default_factory=dict)  # by person
     last_lease: dict[tuple[str, int], int] = field(default_factory=dict)  # (person, item) -> event number
     handed: int = 0  # number of leases of items chosen by the strategy or drawn at random
+
+    # answers of people
     history: dict[int, Entry] = field(default_factory=dict)  # all answers by event number, undone ones too
     undone: set[int] = field(default_factory=set)  # event numbers
-    requests: dict[str, Event] = field(default_factory=dict)  # key of a request -> its event
-    answers: dict[int, list[Answer]] = field(default_factory=dict)  # item -> standing answers
-    labels: dict[int, Value] = field(default_factory=dict)  # item -> label that the model learns
+    withdrawn: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers do not count
     skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
     doubted: Items = field(default_factory=dict)  # items for which somebody ruled out a class
-    withdrawn: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers do not count
+
+    # their result: standing answers, labels and counts
+    answers: dict[int, list[Answer]] = field(default_factory=dict)  # item -> standing answers
+    labels: dict[int, Value] = field(default_factory=dict)  # item -> label that the model learns
+    test_labels: dict[int, Value] = field(default_factory=dict)
+    n_changes: int = 0  # number of label changes so far
+    tally: Tally = field(default_factory=Tally)
+
+    # labels by the model
     finished: dict[int, Value] = field(default_factory=dict)  # auto-labelled item -> label
     partly: dict[int, ClassSet] = field(default_factory=dict)  # free item -> classes that the model answered
     audits: Items = field(default_factory=dict)  # auto-labelled items that people should confirm
     # item -> the label that the model proposes, its probability, the item's level in the certificate
     proposals: dict[int, tuple[Value, float, int]] = field(default_factory=dict)
     promise: events.Promise | None = None  # the last promise of an error rate; None: none, or ended
-    kept: list[events.Promise] = field(default_factory=list)  # promises of auto-labels; one per class
-    missing: Items = field(default_factory=dict)  # items that are gone from their source
-    test: Items = field(default_factory=dict)  # the test set
-    test_labels: dict[int, Value] = field(default_factory=dict)
-    checks: dict[int, Check] = field(default_factory=dict)  # random checks by event number
-    checked: dict[int, Drawn] = field(default_factory=dict)  # items that were leased as random checks
+    kept: dict[int | None, events.Promise] = field(default_factory=dict)  # of auto-labels; by class, or None
+
+    # accuracy and fine-tuning
+    checked: dict[int, events.Leased] = field(default_factory=dict)  # item -> its lease as a random check
+    checks: dict[int, Check] = field(default_factory=dict)  # answered random checks by event number
     wishes: dict[int, int] = field(default_factory=dict)  # class -> further checks still wanted
     curve: dict[int, float] = field(default_factory=dict)  # number of labels -> mean largest probability
     assessed: list[events.Assessed] = field(default_factory=list)  # estimates of the accuracy, oldest first
     generations: list[events.Generation] = field(default_factory=list)  # attempts to fine-tune the encoder
+
+    # sources that are not fully trusted
     suggestions: dict[str, dict[str, Suggestion]] = field(default_factory=dict)  # source -> item
     suggested_at: int = 0  # number of the last event with suggestions
     hidden_columns: list[str] = field(default_factory=list)  # columns of the source that hold suggestions
-    n_changes: int = 0  # number of label changes so far
-    tally: Tally = field(default_factory=Tally)
-    converted: tuple[int, ...] = ()  # classes at the conversion to multi-label: older labels deny the others
 
     def __post_init__(self) -> None:
         self.ids = self.ids if isinstance(self.ids, Numbered) else IdList(self.ids)
@@ -274,23 +290,22 @@ class State:
         return self._suggested[1]
 
     def _of_source(self, source: str) -> Suggestions:
-        classes = {number: self.book.current(number) for number in range(len(self.classes))}
-        pairs = ((self.position.get(name), one) for name, one in self.suggestions[source].items())
-        found = [(item, classes[one.class_], one) for item, one in pairs if item is not None]
-        rows = [(item, c, one) for item, c, one in found if c is not None]
-        items, numbers = (np.array([row[j] for row in rows], np.int64) for j in (0, 1))
-        scores = np.array([np.nan if one.score is None else one.score for _, _, one in rows], float)
-        if not any(one.probs for _, _, one in rows):
-            return Suggestions(source, items, numbers, scores)
-        probs = np.zeros((len(rows), len(self.classes)), np.float32)
-        for row, (_, number, one) in enumerate(rows):
-            for each, p in (one.probs or {number: 1.0}).items():
-                current = classes[each]
-                if current is not None:
-                    probs[row, current] += p
-        empty = probs.sum(axis=1) <= 0.0  # all are 0, or of removed classes: only the class counts
-        probs[empty, numbers[empty]] = 1.0
-        return Suggestions(source, items, numbers, scores, probs)
+        found = [(self.position[i], one) for i, one in self.suggestions[source].items() if i in self.position]
+        probs = None
+        if any(one.probs for _, one in found):
+            probs = np.zeros((len(found), len(self.classes)), np.float32)
+            for row, (_, one) in zip(probs, found, strict=True):
+                for number, p in one.probs.items():
+                    row[number] = p
+        made = Suggestions(
+            source,
+            np.array([item for item, _ in found], np.int64),
+            np.array([one.class_ for _, one in found], np.int64),
+            np.array([np.nan if one.score is None else one.score for _, one in found], float),
+            probs,
+        )
+        current = {number: self.book.current(number) for number in range(len(self.classes))}
+        return made.translated({number: now for number, now in current.items() if now is not None})
 
     def suggestions_to(self, item: int) -> list[tuple[str, Suggestion]]:
         """Return (source, suggestion) pairs for one item, mapped to the current classes."""
@@ -302,7 +317,7 @@ class State:
     def without_suggestions(self) -> frozenset[int]:
         """Return items whose suggestions are not learned: test items, removed items and "cannot tell"."""
         answered = (item for item in self.answers if item not in self.labels)
-        return frozenset({*self.test, *self.missing, *answered})
+        return frozenset({*self.test, *self.missing, *answered} if self.suggestions else ())
 
     def adjudicated(self) -> dict[int, Value]:
         """Return the latest standing answer by an adjudicator to each item that has one."""
@@ -401,14 +416,10 @@ def new_state(stored: Sequence[Event], source: Sequence[str]) -> State:
 
     The items of the first `extended` event exist from the start; in logs without one, all items do.
     """
-    joined = next((e.body.names for e in stored if isinstance(e.body, events.Extended)), None)
-    if joined is None or joined == source:
-        given: Sequence[str] = source
-    else:
-        members = source.position if isinstance(source, IdList) else set(source)
-        given = [name for name in joined if name in members]
-    state = State(given)
-    state.source = source.position if isinstance(source, IdList) else set(source)
+    source = id_list(source)
+    joined = next((e.body.names for e in stored if isinstance(e.body, events.Extended)), source)
+    state = State(source if joined == source else [name for name in joined if name in source.position])
+    state.source = source.position
     return state
 
 
@@ -451,8 +462,8 @@ class LabelSet(NamedTuple):
         by_model = {i: state.by_model(i) for i in state.finished if i not in known}
         by_model |= {i: state.classes_by_model(i) for i in state.partly.keys() - by_model.keys()}
         ruled_out = {i: frozenset(position[c] for c in state.place(i).ruled_out) for i in state.doubted}
-        without_suggestions = state.without_suggestions() if state.suggestions else ()
-        suggestions = [one.translated(position, without_suggestions) for one in state.suggested()]
+        without = state.without_suggestions()
+        suggestions = [one.translated(position, without) for one in state.suggested()]
         given = [one.translated(position, state.missing) for one in state.suggested() if one.source == GIVEN]
         return cls(
             ids=_copied(state.ids),

@@ -377,7 +377,6 @@ class Entry(NamedTuple):
 class Check(NamedTuple):
     """A random check: the model's guess for an item before it learned the answer, and how it was drawn."""
 
-    seq: int
     item: int
     guess: int | tuple[int, ...]  # several classes in a multi-label project
     among: int | None = None  # the predicted class it was drawn among; None: all free items
@@ -414,27 +413,22 @@ class Suggestions(NamedTuple):
         classes = np.array([known[number] for number in self.classes.tolist()], np.int64)
         keep = (classes >= 0) & ~np.isin(self.items, list(but))
         scores = None if self.scores is None else self.scores[keep]
-        probs = None if self.probs is None else _moved(self.probs[keep], to)
+        probs = None if self.probs is None else _moved(self.probs[keep], to, classes[keep])
         return Suggestions(self.source, self.items[keep], classes[keep], scores, probs)
 
 
-def _moved(probs: np.ndarray, to: Mapping[int, int]) -> np.ndarray:
-    """Return probabilities (m, k) of renumbered classes; classes missing from `to` lose theirs."""
+def _moved(probs: np.ndarray, to: Mapping[int, int], classes: np.ndarray) -> np.ndarray:
+    """Return probabilities (m, k) of renumbered classes; those of classes missing from `to` are dropped.
+
+    classes : (m,) the only probable class of a row that has no probabilities, or none left
+    """
     found = np.zeros((len(probs), max(to.values(), default=-1) + 1), probs.dtype)
     for number, column in to.items():
         if 0 <= number < probs.shape[1]:
             found[:, column] += probs[:, number]
-    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-12))
-
-
-class Drawn(NamedTuple):
-    """How a check was drawn: among all free items, or among those predicted as a class, and their share."""
-
-    among: int | None = None
-    share: float | None = None
-
-
-AMONG_ALL = Drawn()
+    empty = found.sum(axis=1) <= 0.0
+    found[empty, classes[empty]] = 1.0
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 class ClassChange(NamedTuple):
