@@ -53,6 +53,10 @@ recorded. The load is the machine's one-minute average when the command began, w
 | result | version | commit | date | load | measured by |
 |---|---|---|---|---|---|
 """
+OLD = """
+**Do not rely on these.** An earlier version of everylabel or an unknown commit made them, and the measured
+code has changed since: {listed}.
+"""
 
 Record = dict[str, Any]
 
@@ -160,7 +164,24 @@ def machine() -> dict[str, Any]:
 
 def page(folder: Path = FOLDER) -> str:
     """Return the list of all results in a folder."""
-    return HEAD + "".join(_lines(folder))
+    return HEAD + "".join(_lines(folder)) + OLD.format(listed=", ".join(_old(folder)) or "none")
+
+
+def _old(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob("*.json")):
+        made = records(path)
+        parts = [part for part, one in made.items() if _is_old(part, one)]
+        if parts:
+            yield f"[{path.name}]({path.name})" + (
+                "" if len(parts) == len(made) else f" ({' / '.join(parts)})"
+            )
+
+
+def _is_old(part: str, made: Record) -> bool:
+    is_older = (
+        made["version"] != everylabel.__version__ and made["version"][:3] not in part
+    )  # a rival, as meant
+    return is_older or made["commit"] is None
 
 
 def _lines(folder: Path) -> Iterator[str]:

@@ -26,6 +26,22 @@ def test_parts_that_were_measured_before_keep_their_record(tmp_path: Path) -> No
     assert "| [found.json](found.json) |" in results.page(tmp_path)
 
 
+def test_results_of_an_earlier_version_or_an_unknown_commit_are_listed_as_old(tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    write(path, {"a": 1, "b": 1, "version 0.1": 1}, parts=["a", "b", "version 0.1"])
+    old = json.loads(path.read_text())
+    for part in old["made_by"].values():
+        part["commit"] = "1234567"
+    path.write_text(json.dumps(old))
+    assert "changed since: none." in results.page(tmp_path)
+    old["made_by"]["a"]["version"] = old["made_by"]["version 0.1"]["version"] = "0.1.0"
+    path.write_text(json.dumps(old))
+    assert "changed since: [found.json](found.json) (a)." in results.page(tmp_path)
+    old["made_by"]["b"]["commit"] = None
+    path.write_text(json.dumps(old))
+    assert "changed since: [found.json](found.json) (a / b)." in results.page(tmp_path)
+
+
 def test_a_cache_is_as_old_as_its_first_run(tmp_path: Path) -> None:
     made = cache_record(tmp_path / "new")
     (tmp_path / "new" / "made_by.json").write_text(json.dumps(made | {"date": "2026-01-01"}))
