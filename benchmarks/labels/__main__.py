@@ -71,7 +71,8 @@ def _report(curves: Cells, trusted: Rows, tuned: Rows, made: Record, out: Path, 
     names = joined(trusted.rows.values(), before["trust"], lambda row: "class names")
     same = joined(tuned.rows.values(), before["fine_tuning"], lambda row: f"{row['arm']} (SetFit's labels)")
     found = Curves(sorted(cells))
-    report.write(found, names, same, out / stem, made_by, encoder)
+    minilm = Curves(stored(json.loads((out / "labels.json").read_text()))) if encoder else None
+    report.write(found, names, same, out / stem, made_by, encoder, minilm)
     plot(found, out / f"{stem}.png")
 
 

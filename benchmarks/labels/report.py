@@ -15,7 +15,7 @@ from benchmarks.labels.curve import BUDGETS
 from benchmarks.labels.figures import Curves, Difference, accuracies, needed, regrets
 from benchmarks.labels.trust import KINDS
 
-HEAD = """# What a label buys
+HEAD = """# What a label buys{title}
 
 This page answers: how many labels does the page save, compared with other methods and libraries?
 
@@ -31,7 +31,7 @@ know the true classes. All methods start from the same pool of 2,000 items (digi
 was developed on {developed}; the other sets were measured only for this report.
 
 - *Accuracy* is the mean of the accuracies on test data and on the unlabelled rest of the pool
-  (`labels.json` has both).
+  (`{name}.json` has both).
 - An *arm* is a method with its settings.
 - A *rival* is an arm that is not today's everylabel. The *best rival* is the best of {rivals} in hindsight,
   separately for each dataset and number of labels. A user could not have chosen it. A rival with one
@@ -64,8 +64,10 @@ The rivals:
   of other libraries, with logistic regression on the same features, in batches of 10.
 - **version 0.1, page**: the page of that version.
 """
-ENCODER = """Features of texts are of {encoder} instead of MiniLM, on which the page was developed.
-[What a label buys](labels.md) has the same figures with MiniLM."""
+ENCODER = """Is the page tuned to the encoder MiniLM, on which it was developed? On {sets}
+with {encoder}, it needs {needed}
+to be as accurate as margin sampling. [What a label buys](labels.md) has all figures with MiniLM.
+"""
 GOALS = """The goals of the project, and whether they are met. A goal *against the best rival* is met if, from
 25 labels on, the arm is on average not below the best rival, and nowhere more than a point below it (beyond
 two standard errors). *Labels to match* is a share: 0.24 means that 24 labels reach the accuracy of 100 labels
@@ -94,18 +96,20 @@ def write(
     out: Path,
     records: Mapping[str, results.Record],
     encoder: str | None = None,
+    by_minilm: Curves | None = None,
 ) -> None:
     """Write the report of all curves to `out` with the endings .md and .json.
 
-    records: of each arm and of the other tables; encoder: of the texts, if not MiniLM.
+    records: of each arm and of the other tables; encoder: of the texts, if not MiniLM, and the curves with
+    MiniLM to compare with.
     """
     rivals = rivals_of(curves)
     draws = Counter((row["set"], row["seed"]) for row in trusted)
     trusted = [row for row in trusted if draws[row["set"], row["seed"]] == len(KINDS)]  # whole ones
     developed = ", ".join(sets.DEVELOPED_ON)
-    had = {"developed": developed, "rivals": len(rivals)}
-    text = [HEAD.format(short=summary(curves))]
-    text += [ENCODER.format(encoder=encoder), ""] if encoder else []
+    had = {"developed": developed, "rivals": len(rivals), "name": out.name}
+    text = [HEAD.format(short=summary(curves), title=f", by {encoder}" if encoder else "")]
+    text += [other_encoder(curves, encoder, by_minilm)] if encoder and by_minilm else []
     text += ["## Labels needed", "", NEEDED, "", *needs(curves), ""]
     text += ["## Against the best rival", "", AGAINST, "", *against(curves, OURS), ""]
     text += [MEASURED.format(**had)]
@@ -131,6 +135,16 @@ def write(
     text += [results.sentence(records), ""]
     out.with_suffix(".md").write_text("\n".join(text))
     results.write(out.with_suffix(".json"), _numbers(curves, trusted, tuned), cached=records, indent=0)
+
+
+def other_encoder(curves: Curves, encoder: str, by_minilm: Curves) -> str:
+    """Return the labels that the page needs with an encoder and with MiniLM, on the same datasets."""
+    names = in_order(curves)
+    parts = []
+    for n in (100, 200):
+        here, there = (n * np.mean([*capped(each, names, n).values()]) for each in (curves, by_minilm))
+        parts.append(f"{here:.0f} labels instead of {n} (with MiniLM {there:.0f})")
+    return ENCODER.format(encoder=encoder, sets=", ".join(names), needed=" and ".join(parts))
 
 
 def summary(curves: Curves) -> str:

@@ -140,10 +140,12 @@ def test_the_served_loop_learns_and_a_report_is_written_of_it(tmp_path: Path) ->
     flat = [{**points[-1], "n": n} for n in (0, 10, 25, 50, 100, 200, 400)]
     cells = [Cell("digits", 0, arm, flat, 1.0) for arm in ("page", "margin")]
     made = {"page": cache_record(tmp_path / "cache")}
-    write(Curves(cells), [], [], tmp_path / "labels-small", made, "small")
+    curves = Curves(cells)
+    write(curves, [], [], tmp_path / "labels-small", made, "small", curves)
     text = (tmp_path / "labels-small.md").read_text()
     assert "| digits | +0.0 (margin, n = 1) |" in text
-    assert "Features of texts are of small instead of MiniLM" in text
+    assert "# What a label buys, by small" in text
+    assert "it needs 10 labels instead of 100 (with MiniLM 10) and 10 labels instead of 200" in text
 
 
 def test_feature_files_of_another_encoder_bring_the_vectors_of_class_names(tmp_path: Path) -> None:
