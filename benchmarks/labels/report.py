@@ -64,6 +64,9 @@ The rivals:
   of other libraries, with logistic regression on the same features, in batches of 10.
 - **version 0.1, page**: the page of that version.
 """
+MINILM = """Texts are embedded by MiniLM, on which the page was developed. [With another
+encoder](labels-gte-small.md), gte-small, we measured three datasets.
+"""
 ENCODER = """Is the page tuned to the encoder MiniLM, on which it was developed? On {sets}
 with {encoder}, it needs {needed}
 to be as accurate as margin sampling. [What a label buys](labels.md) has all figures with MiniLM.
@@ -109,7 +112,7 @@ def write(
     developed = ", ".join(sets.DEVELOPED_ON)
     had = {"developed": developed, "rivals": len(rivals), "name": out.name}
     text = [HEAD.format(short=summary(curves), title=f", by {encoder}" if encoder else "")]
-    text += [other_encoder(curves, encoder, by_minilm)] if encoder and by_minilm else []
+    text += [other_encoder(curves, encoder, by_minilm) if encoder and by_minilm else MINILM]
     text += ["## Labels needed", "", NEEDED, "", *needs(curves), ""]
     text += ["## Against the best rival", "", AGAINST, "", *against(curves, OURS), ""]
     text += [MEASURED.format(**had)]
