@@ -1,15 +1,13 @@
 """`everylabel simulate`."""
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
 from rich.table import Table
 
 from everylabel.cli import options
@@ -65,8 +63,10 @@ def simulate(
     console = Console()
     with tempfile.TemporaryDirectory() as place:
         from everylabel.core.checks import check_choice
+        from everylabel.core.errors import EverylabelError
         from everylabel.data.classes import SEPARATOR, class_names_in
         from everylabel.projects.project import needs_labels
+        from everylabel.simulation import server_process
         from everylabel.simulation import simulate as label_by_truth
         from everylabel.simulation.people import HANDS, check_ending, write_curve
 
@@ -92,7 +92,13 @@ def simulate(
         settings["--network"] = unset if network is None else network.value
         arguments = [str(part) for pair in settings.items() if pair[1] is not None for part in pair]
         arguments += ["--multi-label"] if multi_label else []
-        with _server(project, url, arguments) as address, _bar(budget) as (bar, task):
+        if url is not None and arguments:
+            raise EverylabelError(
+                f"{arguments[0]} is a setting of the running server; leave it out with --url"
+            )
+        server = server_process(project, arguments) if url is None else nullcontext(url)
+        with server as address, progress_bar(Console(stderr=True)) as bar:
+            task = bar.add_task("labelling", total=budget)
             points = list(
                 label_by_truth(
                     address,
@@ -129,26 +135,6 @@ def _truth(project: "Project") -> dict[str, str]:
     assert project.truth is not None
     pairs = zip(project.ids, project.truth.tolist(), strict=True)
     return {name: project.classes[number] for name, number in pairs if number >= 0}
-
-
-@contextmanager
-def _server(project: "Project", url: str | None, arguments: list[str]) -> Iterator[str]:
-    from everylabel.core.errors import EverylabelError
-    from everylabel.simulation import server_process
-
-    if url is None:
-        with server_process(project, arguments) as address:
-            yield address
-    elif arguments:
-        raise EverylabelError(f"{arguments[0]} is a setting of the running server; leave it out with --url")
-    else:
-        yield url
-
-
-@contextmanager
-def _bar(budget: int) -> Iterator[tuple[Progress, Any]]:
-    with progress_bar(Console(stderr=True)) as bar:
-        yield bar, bar.add_task("labelling", total=budget)
 
 
 def _table(points: "list[Point]", name: str, figure: str = "accuracy") -> Table:

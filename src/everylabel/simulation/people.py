@@ -17,6 +17,7 @@ import json
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,7 +34,6 @@ TIMEOUT = 60  # seconds
 PAGE = 10_000  # predictions asked for at a time
 POINTS = 20  # points of the curve
 NOES = 2  # rejected proposals of an item before its class is looked up
-COUNTED = ("keys", "groups", "wrong", "noes", "looked_up")  # counts of each person
 HANDS = ("one", "bulk", "yes-no")
 ENDINGS = (".png", ".svg", ".csv")
 
@@ -129,8 +129,8 @@ class _Person:
     def __init__(
         self, client: Client, name: str, truth: dict[str, str], noise: float, seed: int, hands: str = "one"
     ) -> None:
-        self.client, self.name, self.truth, self.noise = client, name, truth, noise
-        self.hands, self.keys, self.groups, self.wrong, self.noes, self.looked_up = hands, 0, 0, 0, 0, 0
+        self.client, self.name, self.truth, self.noise, self.hands = client, name, truth, noise, hands
+        self.counts = Counter[str]()  # the last fields of `Point`
         self.numbers = {each["name"]: each["id"] for each in client.get("/api/classes")["classes"]}
         self.rng = np.random.default_rng(seed)
         self.several = bool(client.get("/api/session", person=name)["multi_label"])
@@ -154,7 +154,7 @@ class _Person:
             else:
                 reply = self.client.post("/api/label", item=item, **body)
             taken += (1 + len(copies)) * [1e3 * (time.perf_counter() - start)]
-            self.keys += 1
+            self.counts["keys"] += 1
             self.task = reply["next"]
             for _ in range(1 + len(copies)):
                 done()
@@ -177,11 +177,11 @@ class _Person:
                 return
             gone = len(self.task["ruled_out"])
             if proposed is None or gone >= min(NOES, len(self.numbers) - 1):
-                self.looked_up += 1
+                self.counts["looked_up"] += 1
                 return
             body = {"person": self.name, "item": item, "class": proposed, "key": new_key()}
             self.task = self.client.post("/api/not", **body)["next"]
-            self.keys, self.noes = self.keys + 1, self.noes + 1
+            self.counts.update(["keys", "noes"])
 
     def _proposed(self) -> int | None:
         """Return the class that the page would propose."""
@@ -201,8 +201,7 @@ class _Person:
         if len(right) <= 1 + wrong:  # a list this short does not pay
             return []
         some = [each for each in right if budget.acquire(blocking=False)]
-        self.keys += 1 + wrong
-        self.groups, self.wrong = self.groups + 1, self.wrong + wrong
+        self.counts.update(keys=1 + wrong, groups=1, wrong=wrong)
         return some
 
     def _skip_unknown(self) -> bool:
@@ -255,9 +254,8 @@ def simulate(
                 taken = [ms for job in jobs for ms in job.result()]
                 all_taken += taken
                 if taken:
-                    point = _point(clients[0], truth, taken, all_taken)
-                    counted = {name: sum(getattr(person, name) for person in crew) for name in COUNTED}
-                    yield point._replace(**counted)
+                    counts = sum((person.counts for person in crew), Counter[str]())
+                    yield _point(clients[0], truth, taken, all_taken, counts)
                 if all(person.task is None for person in crew):
                     return
     finally:
@@ -287,7 +285,9 @@ def _check(client: Client, truth: dict[str, str], classes: Sequence[str], hands:
         )
 
 
-def _point(client: Client, truth: dict[str, str], taken: list[float], all_taken: list[float]) -> Point:
+def _point(
+    client: Client, truth: dict[str, str], taken: list[float], all_taken: list[float], counts: Counter[str]
+) -> Point:
     progress = client.get("/api/progress", person="simulated 1")
     known = progress["accuracy"] or {}
     return Point(
@@ -299,6 +299,7 @@ def _point(client: Client, truth: dict[str, str], taken: list[float], all_taken:
         checks=known.get("checks", 0),
         median_ms=float(np.median(taken)),
         slowest_ms=float(np.max(all_taken)),
+        **counts,
     )
 
 
@@ -306,8 +307,9 @@ def _accuracy(client: Client, truth: dict[str, str]) -> float | None:
     """Return the share of unlabelled items that are predicted correctly, or micro F1."""
     right = n = 0
     said = wanted = 0  # predicted and true classes of multi-label items
-    query: dict[str, int] | None = {"limit": PAGE}
-    while query is not None:
+    query: dict[str, Any] = {"limit": PAGE}
+    more = True
+    while more:
         page = client.get("/api/predictions", **query)
         probs, limits = np.asarray(page["probabilities"]), page.get("thresholds")
         for name, row in zip(page["ids"], probs, strict=True):
@@ -319,7 +321,7 @@ def _accuracy(client: Client, truth: dict[str, str]) -> float | None:
                 guess = {c for c, p, limit in zip(page["classes"], row, limits, strict=True) if p >= limit}
                 there = {*names_in(truth[name]).present}
                 right, said, wanted = right + len(guess & there), said + len(guess), wanted + len(there)
-        query = None if page["after"] is None else {"limit": PAGE, "after": page["after"]}
+        query["after"], more = page["after"], page["after"] is not None
     if said + wanted:
         return 2.0 * right / (said + wanted)
     return right / n if n else None
@@ -355,9 +357,8 @@ def _plot(points: Sequence[Point], out: Path, name: str) -> None:
     axes.plot(*zip(*true, strict=True), marker="o", label="true accuracy on the rest") if true else None
     known = [p for p in points if p.estimate is not None]
     if known:
-        x = [p.labels for p in known]
-        estimate, low, high = ([float(p[field] or 0.0) for p in known] for field in (2, 3, 4))
-        axes.plot(x, estimate, linestyle="--", label="the page's estimate, 95 %")
+        x, low, high = zip(*((p.labels, p.low, p.high) for p in known), strict=True)
+        axes.plot(x, [p.estimate for p in known], linestyle="--", label="the page's estimate, 95 %")
         axes.fill_between(x, low, high, alpha=0.2)
     axes.set(xlabel="labels", ylabel="accuracy", title=name, ylim=(0, 1.02))
     axes.grid(alpha=0.3)
