@@ -70,6 +70,7 @@ class Connected:
         api: Api,
         number: int,
         tasks: Tasks,
+        there: set[str],
         options: BackendOptions,
         service: Service,
         shown: ItemView,
@@ -82,7 +83,7 @@ class Connected:
         self.outbox = Outbox(api, number, self.learning)
         self.predictions = Predictions(service.desk, tasks.configuration)
         self.renewal = Renewal(api, number, self.predictions)
-        self.reconciler = Reconciler(api, number, tasks, self.learning, self.renewal.ask)
+        self.reconciler = Reconciler(api, number, tasks, there, self.learning, self.renewal.ask)
         self._configured = ""
 
     def start(self, page: bool = False) -> None:
@@ -159,16 +160,13 @@ def connect(
         watch=True,
         multi_label=configuration.multiple,
     )
-    opened: list[Connected] = []
 
     def joined(done: int, total: int) -> None:
         if done == total:
-            for each in opened:
-                each.reconciler.ask()  # for annotations of tasks that have just joined
+            connected.reconciler.ask()  # for annotations of tasks that have just joined
 
     with opened_project(project, serving, note, joined) as (service, shown, arrivals):
-        made = Connected(api, number, tasks, options, service, shown, arrivals)
-        opened.append(made)
-        made.reconciler.begin(there)
-        with closing(made):
-            yield made
+        connected = Connected(api, number, tasks, there, options, service, shown, arrivals)
+        connected.reconciler.look()
+        with closing(connected):
+            yield connected

@@ -56,8 +56,7 @@ class Learning:
         def learn() -> int:
             known = self.known().get(annotation.id)
             is_deleted = known is not None and known.deleted
-            fresh = not is_deleted and not self._sent(annotation) and self._is_news(annotation)
-            news = fresh and self._learn(annotation)
+            news = 0 if is_deleted else self._take_in([annotation])
             self._touch(annotation.id)
             return news
 
@@ -116,9 +115,7 @@ class Learning:
         numbers, news = {annotation.id for annotation in there}, 0
 
         def learn(some: Sequence[Annotation]) -> int:
-            fresh = [each for each in some if not self._later(each.id, mark) and not self._sent(each)]
-            fresh = [each for each in fresh if self._is_news(each)]
-            return sum(self._learn(each, later=len(fresh) >= LATER) for each in fresh)
+            return self._take_in([each for each in some if not self._later(each.id, mark)])
 
         def take_back() -> int:
             gone = [
@@ -201,6 +198,11 @@ class Learning:
     def _in_pool(self, name: str) -> bool:
         item = self.state.position.get(name)
         return item is not None and item not in self.state.missing
+
+    def _take_in(self, annotations: Sequence[Annotation]) -> int:
+        """Learn the annotations that differ from the log; return how many."""
+        news = [each for each in annotations if not self._sent(each) and self._is_news(each)]
+        return sum(self._learn(each, later=len(news) >= LATER) for each in news)
 
     def _is_news(self, annotation: Annotation) -> bool:
         """Return whether an annotation differs from the log."""

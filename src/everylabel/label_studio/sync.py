@@ -216,6 +216,7 @@ class Reconciler(Worker):
         api: Api,
         project: int,
         tasks: Tasks,
+        there: set[str],
         learning: Learning,
         changed: Callable[[], Any],
     ) -> None:
@@ -223,50 +224,36 @@ class Reconciler(Worker):
         self.api, self.project, self.tasks, self.learning = api, project, tasks, learning
         self._changed = changed
         self._looks = 0
-        self._there: set[str] = set()  # tasks in the last listing
+        self._there = there  # tasks in the last listing
 
     def run(self) -> float:
         began = time.monotonic()
         self.look()
         return max(LOOK_EVERY, REST * (time.monotonic() - began))
 
-    def begin(self, there: set[str]) -> int:
-        """Bring the log up to date for the first time, with the tasks that are there; as `look` otherwise."""
-        self._take_tasks(there)
-        self._suggest()
-        mark = self.learning.mark().result()
-        return self.learning.compare(self._annotations(), mark)
-
     def look(self) -> int:
         """Bring the log up to date with Label Studio; return the number of changed annotations."""
         mark = self.learning.mark().result()
         number = int(self.api.project(self.project).get("task_number") or 0)
-        annotations = self._annotations()
+        annotations = read_annotations(self.api, self.project, self.learning.configuration.control)
         last = max(map(int, self._there), default=0)  # new tasks have higher numbers
         there = self._there | self.tasks.take(self.api.tasks(self.project, last))
         if len(there) != number:  # some are gone
             there = self.tasks.take(self.api.tasks(self.project))
-        self._take_tasks(there)
-        self._looks += 1
+        self._there = there
+        self.learning.tasks_gone(self.tasks.names - there).result()
+        self.learning.tasks_there(there).result()  # those that had left are there after all
         if self._looks % SUGGEST_EVERY == 0:
             self._suggest()
+        self._looks += 1
         news = self.learning.compare(annotations, mark)
         self._changed()
         return news
-
-    def _take_tasks(self, there: set[str]) -> None:
-        """Remove deleted tasks from the pool, and bring back those that are there after all."""
-        self._there = there
-        self.learning.tasks_gone(self.tasks.names - there).result()
-        self.learning.tasks_there(there).result()
 
     def _suggest(self) -> None:
         """Save the predictions that other models have stored as suggestions."""
         stored = self.api.predictions(self.project)
         self.learning.suggest(one for one in stored if not OURS.fullmatch(str(one.get("model_version"))))
-
-    def _annotations(self) -> list[Annotation]:
-        return read_annotations(self.api, self.project, self.learning.configuration.control)
 
 
 class Renewal(Worker):
