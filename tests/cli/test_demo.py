@@ -8,12 +8,15 @@ from typer.testing import CliRunner
 from everylabel.cli import app
 from everylabel.experiments import selecting
 from everylabel.experiments.reporting import report
+from everylabel.experiments.reporting.pages import Picture
 
 
 def test_demo_shows_both_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selecting, "CYCLES", 2)
     monkeypatch.setattr(selecting, "BATCHES", 50)
-    monkeypatch.setattr(report, "as_png", lambda figure: b"a picture")  # tests of reports draw them
+    monkeypatch.setattr(
+        report, "picture", lambda name, caption, _: Picture(f"{name}.png", caption, b"a picture")
+    )  # tests of reports draw them
     out = tmp_path / "new"
     arguments = ["demo", "--reps", "1", "--jobs", "1", "--out", str(out)]
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})

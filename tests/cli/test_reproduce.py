@@ -13,6 +13,7 @@ from everylabel.cli import app
 from everylabel.experiments import engine, selecting, updating
 from everylabel.experiments.reporting import report
 from everylabel.experiments.reporting.claims import UNMEASURED
+from everylabel.experiments.reporting.pages import Picture
 
 
 def _run(*arguments: str, folder: Path) -> Result:
@@ -41,7 +42,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write reports without plots, which take longest; one test draws them."""
-    monkeypatch.setattr(report, "as_png", lambda figure: b"a picture")
+    monkeypatch.setattr(
+        report, "picture", lambda name, caption, _: Picture(f"{name}.png", caption, b"a picture")
+    )
 
 
 @pytest.mark.usefixtures("small")

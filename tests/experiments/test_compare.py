@@ -24,6 +24,7 @@ from everylabel.experiments.compare import (
 from everylabel.experiments.data import Data
 from everylabel.experiments.engine import Cell
 from everylabel.experiments.results import Row
+from everylabel.experiments.selecting import Labelled
 
 
 @pytest.fixture
@@ -66,14 +67,13 @@ def test_strategies_of_a_repetition_start_with_the_same_labels(data: Data) -> No
 def test_batch_suffix_learns_no_label_inside_the_batch(data: Data) -> None:
     """Chosen at once, the items are the five with the smallest margins of the trained model."""
     from everylabel.core import fit_map, laplace
-    from everylabel.selection import Pool
 
     labelled = np.arange(20)
     mean = np.asarray(fit_map(data.x[labelled], data.y[labelled], 10))
     posterior = laplace(mean, data.x[labelled], labels=data.y[labelled])
-    pool = Pool(data.x, posterior, labelled_idx=labelled, labels=data.y[labelled])
-    free = np.asarray(pool.free_idx)
-    chosen = chooser("margin/batch")(pool, data, 5, np.random.default_rng(0), free)
+    state = Labelled(posterior, data, data.x, labelled)
+    free = np.asarray(state.pool().free_idx)
+    chosen = chooser("margin/batch")(state, 5, np.random.default_rng(0))
     logits = data.x[free] @ mean[:-1] + mean[-1]
     probs = np.exp(logits - logits.max(1, keepdims=True))
     top = np.sort(probs / probs.sum(1, keepdims=True), axis=1)
@@ -93,7 +93,7 @@ def test_summary_equals_slow_twin() -> None:
     blocks = list(product(datasets, range(repetitions)))
     for i, n in enumerate(summary.strategies):
         means = [np.mean([area(d, r, n) for r in range(repetitions)]) for d in datasets]
-        np.testing.assert_allclose(summary.areas[i], means)
+        np.testing.assert_allclose([area.mean for area in summary.areas[i]], means)
         best = [max(np.mean([area(d, r, o) for r in range(repetitions)]) for o in names) for d in datasets]
         np.testing.assert_allclose(summary.regret[i], np.mean(np.subtract(best, means)))
         ranks = [1 + sum(area(d, r, o) > area(d, r, n) for o in names) for d, r in blocks]
@@ -110,7 +110,7 @@ def test_unfinished_repetition_is_left_out_of_the_summary() -> None:
     summary = summarise(rows)
     assert summary.strategies == ["b", "a"]
     assert summary.repetitions == [1]
-    np.testing.assert_allclose(summary.areas[:, 0], [0.6, 0.5])
+    np.testing.assert_allclose([areas[0].mean for areas in summary.areas], [0.6, 0.5])
 
 
 def test_lower_log_loss_ranks_first() -> None:
@@ -140,14 +140,13 @@ def test_groups_that_do_not_differ_equal_slow_twin() -> None:
 
 def test_strategy_without_a_model_chooses_its_batch_at_once(data: Data) -> None:
     from everylabel.core import fit_map, laplace
-    from everylabel.selection import Pool, select
+    from everylabel.selection import select
 
     labelled = np.arange(20)
     mean = fit_map(data.x[labelled], data.y[labelled], 10)
-    pool = Pool(data.x, laplace(mean, data.x[labelled]), labelled_idx=labelled, labels=data.y[labelled])
-    chosen = chooser("typiclust")(pool, data, 5, np.random.default_rng(0), pool.free_idx)
-    assert list(chosen) == list(select(pool, "typiclust", 5, np.random.default_rng(0)))
-    assert len(pool.labelled_idx) == 20
+    state = Labelled(laplace(mean, data.x[labelled]), data, data.x, labelled)
+    chosen = chooser("typiclust")(state, 5, np.random.default_rng(0))
+    assert list(chosen) == list(select(state.pool(), "typiclust", 5, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from everylabel.experiments.reporting.claims import CLAIMS, Finding, judge, smaller_share, tally, within
-from everylabel.experiments.reporting.pages import Picture, Section, as_html, section_lines
+from everylabel.experiments.reporting.pages import Picture, Section, as_html, as_markdown
 from everylabel.experiments.reporting.summary import (
     Estimate,
     curve_mean,
-    curves,
     estimate,
-    paired,
+    mean_curve,
     points,
+    runs_of,
     times,
 )
 from everylabel.experiments.results import Row
@@ -35,12 +35,13 @@ def test_metrics_by_hand() -> None:
 def test_html_in_texts_of_a_report_is_shown_and_pictures_of_any_name_are_inside() -> None:
     script, picture = "<script>alert(1)</script>", Picture("two words (1).png", "a plot", b"x")
     section = Section(f"On {script}", f"A note.\n\n{script}", [picture], [[["name"], [script]]])
-    folded = ["", "<details><summary>1 more</summary>", "", "inside", "", "</details>"]
-    lines = ["# Title", "", f"- command: `a `{script}", *section_lines(section), *folded]
-    page = as_html("title", "\n".join(lines), [section])
+    folded = Section("More", "", folded=("1 more", [["inside"]]))
+    text = as_markdown(["# Title", "", f"- command: `a `{script}"], [section, folded])
+    page = as_html("title", text, [section])
     assert "<script" not in page
     assert page.count("alert(1)") == 5  # the command, the heading, its link, the note, the table
-    assert re.search(r"<details><summary>1 more</summary>\s*<p>inside</p>\s*</details>", page)
+    details = r"<details><summary>1 more</summary>\s*<table>.*inside.*</table>\s*</details>"
+    assert re.search(details, page, re.DOTALL)
     assert 'src="data:image/png;base64,eA=="' in page
 
 
@@ -55,11 +56,12 @@ def _rows(values: dict[str, list[list[float]]], experiment: str = "batch-selecti
 
 def test_means_errors_and_pairs() -> None:
     rows = _rows({"margin": [[0.5, 0.7], [0.3, 0.9]], "random": [[0.4, 0.5], [0.2, 0.8]]})
-    assert curves(rows, "accuracy", "cifar10")["margin"][0.0] == estimate([0.5, 0.3])
-    gap = paired(rows, "accuracy", "cifar10", "margin", "random")
+    runs = runs_of(rows, "accuracy", "cifar10")
+    assert mean_curve(runs, "margin")[0.0] == estimate([0.5, 0.3])
+    gap = mean_curve(runs, "margin", "random")
     np.testing.assert_allclose([gap[0.0].mean, gap[0.0].error], [0.1, 0.0], atol=1e-12)
     np.testing.assert_allclose([gap[1.0].mean, gap[1.0].error], [0.15, 0.05])
-    np.testing.assert_allclose(curve_mean(rows, "accuracy", "cifar10", "margin", "random").mean, 0.125)
+    np.testing.assert_allclose(curve_mean(runs, "margin", "random").mean, 0.125)
     assert np.isnan(estimate([]).mean)
     assert estimate([0.5]).n == 1
 

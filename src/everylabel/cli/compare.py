@@ -132,6 +132,6 @@ def _table(summary: "Summary") -> Table:
         "strategy", "mean rank", "regret", *summary.datasets, title="area under the curve of accuracy"
     )
     for i, name in enumerate(summary.strategies):
-        areas = [f"{area:.3f}" for area in summary.areas[i]]
+        areas = [f"{area.mean:.3f}" for area in summary.areas[i]]
         table.add_row(name, f"{summary.ranks[i]:.2f}", f"{summary.regret[i]:.3f}", *areas)
     return table

@@ -14,9 +14,8 @@ Strategies are compared by the area under the learning curve, divided by its wid
 Blocks are datasets, or repetitions if there are fewer than MANY datasets.
 """
 
-import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,12 +26,13 @@ from everylabel.core import fit_map, laplace
 from everylabel.core.arrays import log_softmax
 from everylabel.core.errors import EverylabelError, need
 from everylabel.core.files import write_atomically
-from everylabel.experiments.data import Data, Setting
+from everylabel.experiments.data import Data, Setting, digest_of
 from everylabel.experiments.engine import Cell, Experiment
-from everylabel.experiments.reporting.summary import by_repetition, datasets_of
+from everylabel.experiments.reporting.summary import Estimate, datasets_of, estimate, runs_of
 from everylabel.experiments.results import Measurement, Row
+from everylabel.experiments.selecting import Choose, Labelled, learning_curve
 from everylabel.models.scaling import fit_pool_scaling, suited_precision
-from everylabel.selection import Pool, select
+from everylabel.selection import select
 from everylabel.selection.select import NEED_NO_MODEL
 from everylabel.selection.strategies import get
 
@@ -58,12 +58,12 @@ def load_features(name: str, folder: str, batch: int) -> Data:
     """Return a stored dataset, scaled by its pool as the labelling page scales it."""
     with np.load(Path(folder) / f"{name}.npz") as file:
         x, y, test_x, test_y = (file[key] for key in ("X_train", "y_train", "X_test", "y_test"))
-    digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in (x, y, test_x, test_y)))
+    digest = digest_of(x, y, test_x, test_y)
     scaling = fit_pool_scaling(x.astype(np.float64))
     x, test_x = scaling(x.astype(np.float64)), scaling(test_x.astype(np.float64))
     k = int(max(y.max(), test_y.max())) + 1
-    setting = Setting("features", batch)
-    return Data(name, x, y, x[:0], y[:0], test_x, test_y, k, setting, digest.hexdigest()[:12])
+    setting = Setting("features", batch, name)
+    return Data(name, x, y, x[:0], y[:0], test_x, test_y, k, setting, digest)
 
 
 def split(x: np.ndarray, y: np.ndarray, share: float) -> dict[str, np.ndarray]:
@@ -97,31 +97,21 @@ class Comparison(Experiment):
         ]
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
-        rng, choose = cell.rng(), chooser(cell.part)
-        labelled = cell.shared_rng().choice(len(data.x), min(self.batch, len(data.x)), replace=False)
         single, precision = data.x.astype(np.float32), suited_precision(data.n_classes)
         mean: np.ndarray | None = None
-        rows: list[Measurement] = []
-        for cycle in range(self.cycles + 1):
+
+        def fit(labelled: np.ndarray, _: np.random.Generator) -> tuple[Labelled, dict[str, float]]:
+            nonlocal mean
             x, y = data.x[labelled], data.y[labelled]
             mean = np.asarray(fit_map(x, y, data.n_classes, precision, init=mean, tol=1e-3))
-            rows += [Measurement(cell.part, len(labelled), *one) for one in _evaluate(mean, data, labelled)]
-            if cycle == self.cycles or len(labelled) + self.batch > len(data.x):
-                break
             posterior = laplace(mean, x, labels=y, prior_precision=precision)
-            pool = Pool(single, posterior, labelled_idx=labelled, labels=y)
-            some = self._candidates(pool, rng)
-            labelled = np.concatenate([labelled, choose(pool, data, self.batch, rng, some)])
-        return rows
+            return Labelled(posterior, data, single, labelled), _evaluate(mean, data, labelled)
 
-    def _candidates(self, pool: Pool, rng: np.random.Generator) -> np.ndarray:
-        free = np.asarray(pool.free_idx)
-        if self.candidates is None or self.candidates >= len(free):
-            return free
-        return np.sort(rng.choice(free, max(self.candidates, self.batch), replace=False))
+        choose = chooser(cell.part, self.candidates)
+        return learning_curve(cell, data, choose, self.batch, self.cycles, fit)
 
 
-def _evaluate(mean: np.ndarray, data: Data, labelled: np.ndarray) -> list[tuple[str, float]]:
+def _evaluate(mean: np.ndarray, data: Data, labelled: np.ndarray) -> dict[str, float]:
     """Return the value of each of METRICS."""
     from sklearn.metrics import f1_score
 
@@ -135,31 +125,33 @@ def _evaluate(mean: np.ndarray, data: Data, labelled: np.ndarray) -> list[tuple[
         float(-np.mean(logs[np.arange(len(guesses)), data.test_y])),
         float(rest.mean()) if len(left) else float("nan"),
     )
-    return list(zip(METRICS, values, strict=True))
+    return dict(zip(METRICS, values, strict=True))
 
 
-Choose = Callable[[Pool, Data, int, np.random.Generator, np.ndarray], np.ndarray]
+def chooser(strategy: str, candidates: int | None = None) -> Choose:
+    """Return the function that chooses n items by a strategy of ours, or of scikit-activeml.
 
+    candidates : the number of random items to choose from; None: all
+    """
 
-def chooser(strategy: str) -> Choose:
-    """Return the function that chooses n items by a strategy of ours, or of scikit-activeml."""
+    def some(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
+        return state.candidates(rng, max(candidates or len(state.x), n))
+
     if strategy.startswith(ELSEWHERE):
-        return _skactiveml(strategy.removeprefix(ELSEWHERE))
+        return _skactiveml(strategy.removeprefix(ELSEWHERE), some)
     name = strategy.removesuffix(AT_ONCE)
     get(name)
     at_once = strategy.endswith(AT_ONCE) or name in NEED_NO_MODEL
 
-    def choose(
-        pool: Pool, data: Data, n: int, rng: np.random.Generator, candidates: np.ndarray
-    ) -> np.ndarray:
-        ask = None if at_once else lambda i: int(data.y[i])
-        return select(pool, name, n, rng, ask, candidates=candidates)
+    def choose(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
+        ask = None if at_once else lambda i: int(state.data.y[i])
+        return select(state.pool(), name, n, rng, ask, candidates=some(state, n, rng))
 
     return choose
 
 
-def _skactiveml(name: str) -> Choose:
-    """Return a chooser of scikit-activeml, by the name of its class."""
+def _skactiveml(name: str, some: Choose) -> Choose:
+    """Return a chooser of scikit-activeml, by the name of its class, among some candidates."""
     rules: Any = need("skactiveml.pool", "skactiveml", f"the strategy {name}")
     kind: Any = getattr(rules, name, None)
     queries = inspect.isclass(kind) and not inspect.isabstract(kind) and hasattr(kind, "query")
@@ -170,14 +162,13 @@ def _skactiveml(name: str) -> Choose:
             "classification, such as skactiveml:Badge"
         )
 
-    def choose(
-        pool: Pool, data: Data, n: int, rng: np.random.Generator, candidates: np.ndarray
-    ) -> np.ndarray:
+    def choose(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
+        data, candidates = state.data, some(state, n, rng)
         seed = int(rng.integers(2**31))
         usual = {"random_state": seed, "classes": list(range(data.n_classes))}
         usual = {key: value for key, value in usual.items() if key in inspect.signature(kind).parameters}
         known = np.full(len(data.x), np.nan)
-        known[pool.labelled_idx] = data.y[pool.labelled_idx]
+        known[state.idx] = data.y[state.idx]
         models = {key: make(data.n_classes, seed) for key, make in MODELS.items() if key in wants}
         try:
             rule = kind(**usual)
@@ -213,8 +204,7 @@ class Summary(NamedTuple):
     strategies: list[str]
     datasets: list[str]
     repetitions: list[int]  # that all strategies have finished, of each dataset
-    areas: np.ndarray  # (strategies, datasets), means over repetitions
-    errors: np.ndarray  # their standard errors
+    areas: list[list[Estimate]]  # of each strategy, on each dataset
     wins: np.ndarray  # (strategies, strategies), share of repetitions in which the row is ahead of the column
     regret: np.ndarray  # (strategies,)
     ranks: np.ndarray  # (strategies,), 1 is best
@@ -230,10 +220,8 @@ def summarise(rows: Sequence[Row], metric: str = "accuracy") -> Summary:
     names = list(dict.fromkeys(row.variant for row in rows))
     areas: dict[str, np.ndarray] = {}
     for dataset in datasets_of(rows):
-        found = by_repetition(rows, metric, dataset).values()
-        complete = [
-            [_area(one[name]) for name in names] for one in found if all(name in one for name in names)
-        ]
+        runs = runs_of(rows, metric, dataset).values()
+        complete = [[_area(run[name]) for name in names] for run in runs if run.keys() >= set(names)]
         if complete:
             areas[dataset] = np.array(complete)  # (repetitions, strategies)
     if not areas:
@@ -241,10 +229,6 @@ def summarise(rows: Sequence[Row], metric: str = "accuracy") -> Summary:
             "no repetition is complete yet; expected at least one that all strategies finished"
         )
     means = np.array([some.mean(axis=0) for some in areas.values()])
-    spread = [
-        some.std(axis=0, ddof=1) / len(some) ** 0.5 if len(some) > 1 else some[0] * np.nan
-        for some in areas.values()
-    ]
     every = sign * np.concatenate(list(areas.values()))
     ahead = (every[:, :, None] > every[:, None, :]) + 0.5 * (every[:, :, None] == every[:, None, :])
     of_datasets = len(areas) >= MANY
@@ -256,8 +240,7 @@ def summarise(rows: Sequence[Row], metric: str = "accuracy") -> Summary:
         [names[i] for i in best],
         list(areas),
         [len(some) for some in areas.values()],
-        means.T[best],
-        np.array(spread).T[best],
+        [[estimate(some[:, i]) for some in areas.values()] for i in best],
         ahead.mean(axis=0)[np.ix_(best, best)],
         regret[best],
         ranks[best],

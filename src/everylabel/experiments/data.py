@@ -10,7 +10,7 @@ from csv import DictReader
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Setting(NamedTuple):
 
     kind: str  # "image" or "text"; "items" that a network is trained on, not features
     batch: int  # acquisition size b
+    title: str  # the dataset's name in reports
 
     @property
     def learning_rate(self) -> float:
@@ -39,15 +40,15 @@ class Setting(NamedTuple):
 
 
 SETTINGS = {
-    "digits": Setting("image", 10),
-    "cifar10": Setting("image", 10),
-    "snacks": Setting("image", 20),
-    "dtd": Setting("image", 50),
-    "dbpedia": Setting("text", 10),
-    "banking77": Setting("text", 200),
-    "clinc150": Setting("text", 150),
-    "fashion-mnist": Setting("items", 20),
-    "texts": Setting("items", 20),
+    "digits": Setting("image", 10, "Digits"),
+    "cifar10": Setting("image", 10, "CIFAR-10"),
+    "snacks": Setting("image", 20, "Snacks"),
+    "dtd": Setting("image", 50, "DTD"),
+    "dbpedia": Setting("text", 10, "DBpedia"),
+    "banking77": Setting("text", 200, "Banking-77"),
+    "clinc150": Setting("text", 150, "Clinc-150"),
+    "fashion-mnist": Setting("items", 20, "Fashion-MNIST"),
+    "texts": Setting("items", 20, "Texts"),
 }
 
 
@@ -111,16 +112,16 @@ def load(name: str, folder: str) -> Data:
         *_part(whole.test, tested),
         n_classes,
         setting,
-        _digest(whole.train, whole.test),
+        digest_of(*(part for split in (whole.train, whole.test) for part in (split.features, split.labels))),
     )
 
 
-def _digest(*splits: Split) -> str:
-    """Return a short digest of features and labels."""
+def digest_of(*arrays: Any) -> str:
+    """Return a short digest of features (or of texts) and labels."""
     digest = hashlib.sha256()
-    for split in splits:
-        digest.update(np.ascontiguousarray(split.features).tobytes())
-        digest.update(np.asarray(split.labels, dtype=np.int64).tobytes())
+    for array in arrays:
+        is_text = array.dtype == object
+        digest.update(repr(array.tolist()).encode() if is_text else np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:12]
 
 
@@ -168,11 +169,9 @@ def load_items(name: str, folder: str) -> Data:
         whole = [_read_idx(place, part, kind) for part in ("train", "t10k") for kind in ("images", "labels")]
         train, test = (rng.permutation(len(y))[:most] for y, most in ((whole[1], POOL), (whole[3], TESTED)))
         parts = [array[idx] for array, idx in zip(whole, (train, train, test, test), strict=True)]
-    contents = [repr(part.tolist()).encode() if part.dtype == object else part.tobytes() for part in parts]
-    digest = hashlib.sha256(b"".join(contents)).hexdigest()[:12]
     x, y, test_x, test_y = parts
     k, encoder = int(max(y.max(), test_y.max())) + 1, str(place.parent / ENCODER) if name == "texts" else ""
-    return Data(name, x, y, x[:0], y[:0], test_x, test_y, k, SETTINGS[name], digest, encoder)
+    return Data(name, x, y, x[:0], y[:0], test_x, test_y, k, SETTINGS[name], digest_of(*parts), encoder)
 
 
 def _read_idx(folder: Path, part: str, kind: str) -> np.ndarray:

@@ -16,7 +16,7 @@ from everylabel.core import Samples, fit_map, laplace, predict_proba, sample, up
 from everylabel.data.datasets.catalog import DARKEST, read_digits
 from everylabel.experiments.data import load
 from everylabel.experiments.engine import Cell, cells_of, run_cells
-from everylabel.experiments.reporting.summary import Estimate, curve_mean, curves
+from everylabel.experiments.reporting.summary import Estimate, curve_mean, mean_curve, runs_of
 from everylabel.experiments.results import Results, Row
 from everylabel.experiments.selecting import BatchSelection, DefaultChoice, OptimalLookAhead
 from everylabel.experiments.training import accuracy, distance, share_of_gain
@@ -80,7 +80,7 @@ class Line(NamedTuple):
 def summarise(rows: list[Row]) -> list[Line]:
     """Return one line per method, in the order of the table."""
     reached, apart = (
-        {method: curve_mean(rows, metric, "digits", method).mean for method in METHODS}
+        {method: curve_mean(runs_of(rows, metric, "digits"), method).mean for method in METHODS}
         for metric in ("accuracy", "distance")
     )
     seconds = {
@@ -108,10 +108,8 @@ def run_selection(cells: list[Cell], results: Results, jobs: int) -> Iterator[Ce
 
 def summarise_selection(rows: list[Row]) -> list[tuple[str, Estimate, Estimate, Estimate]]:
     """Return for each strategy its mean accuracy, its gain over random, and its last accuracy."""
-    found = []
+    found, runs = [], runs_of(rows, "accuracy", "digits")
     for name in STRATEGIES:
-        mean = curve_mean(rows, "accuracy", "digits", name)
-        lead = curve_mean(rows, "accuracy", "digits", name, "random")
-        *_, last = curves(rows, "accuracy", "digits")[name].values()
-        found.append((name, mean, lead, last))
+        *_, last = mean_curve(runs, name).values()
+        found.append((name, curve_mean(runs, name), curve_mean(runs, name, "random"), last))
     return found

@@ -64,6 +64,9 @@ class Experiment:
     strategies: tuple[str, ...] = ()  # variants of its grid to show; all if empty
     small_only: tuple[str, ...] = ()  # strategies that are skipped for large batches
     on_items = False  # trains a network on items instead of using features
+    xlabel = "labels"  # what its curves are drawn over
+    relative_to = ""  # the variant that its other curves are compared with
+    note = ""  # how it was run, for the report
 
     def parts(self, data: Data) -> Sequence[str]:
         """Return the parts of a repetition."""

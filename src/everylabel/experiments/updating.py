@@ -5,7 +5,7 @@ compared with a head trained on all of them.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
@@ -28,15 +28,25 @@ from everylabel.experiments.training import (
 
 SAMPLES = 10_000  # the paper's; fewer where there are many classes or features
 MOST_NUMBERS = 4 * 10**7  # weights of all samples together
+SAMPLES_NOTE = (
+    f"Monte Carlo: {SAMPLES:,} samples, fewer where they would have more than {MOST_NUMBERS // 10**6} "
+    "million weights."
+)
 LONG = 500  # instances above which the recipe is timed once
 TESTED = 500  # test instances of a repetition, drawn again for each
 BASELINE, RETRAINED, MONTE_CARLO = "baseline", "retraining", "Monte Carlo"
-UPDATES = {"second order": "second_order", "first order": "first_order", "exact": "exact"}  # at the mean
+Updates = Mapping[str, tuple[str, float | None]]  # name -> method and step (None: its default)
 
 
 def n_samples(data: Data) -> int:
     """Return the number of samples of the Monte Carlo update: 10,000 up to 10 classes at d = 384."""
     return min(SAMPLES, MOST_NUMBERS // ((data.x.shape[1] + 1) * data.n_classes))
+
+
+def usual_updates(data: Data) -> Updates:
+    """Return all updates with their usual steps."""
+    at_the_mean = {name.replace("_", " "): (name, None) for name in ("second_order", "first_order", "exact")}
+    return {**at_the_mean, MONTE_CARLO: ("monte_carlo", data.setting.exponent)}
 
 
 def tested(cell: Cell, data: Data) -> Data:
@@ -56,6 +66,7 @@ class Stages(Experiment):
 
     name = grid = "stages"
     figure, title = "Fig. 3", "Different learning stages"
+    xlabel, relative_to, note = "|D|", BASELINE, SAMPLES_NOTE
     sizes = (10, 20, 30, 50, 100, 200, 500, 1000)
     n_new = 10
 
@@ -63,7 +74,7 @@ class Stages(Experiment):
         rng = cell.shared_rng()
         sizes = [n for n in self.sizes if n + self.n_new <= len(data.x)]
         draws = [draw(data, n, self.n_new, rng) for n in sizes]
-        return compare(cell, data, draws, [[(n, self.n_new)] for n in sizes])
+        return compare(cell, tested(cell, data), draws, [[(n, self.n_new)] for n in sizes])
 
 
 class NewSizes(Experiment):
@@ -71,13 +82,14 @@ class NewSizes(Experiment):
 
     name = grid = "new-sizes"
     figure, title = "Fig. 4", "Varying size of the new data"
+    xlabel, relative_to, note = "|D+|", BASELINE, SAMPLES_NOTE
     sizes = tuple(range(10, 101, 10))
     n = 100
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         sizes = [size for size in self.sizes if self.n + size <= len(data.x)]
         draws = [draw(data, self.n, max(sizes, default=0), cell.shared_rng())]
-        return compare(cell, data, draws, [[(size, size) for size in sizes]])
+        return compare(cell, tested(cell, data), draws, [[(size, size) for size in sizes]])
 
 
 def compare(
@@ -85,27 +97,35 @@ def compare(
     data: Data,
     draws: Sequence[tuple[np.ndarray, np.ndarray]],
     points: Sequence[Sequence[tuple[float, int]]],
+    updates: Updates | None = None,
 ) -> list[Measurement]:
-    """Return test figures of the baseline, every update and retraining.
+    """Return test figures of updates, the baseline and retraining: accuracy, and distance to retraining.
 
     points : for each draw of D and D+, pairs (x, size); the first `size` of D+ are learned, measured at x
+    updates : by default each method with its usual step
     """
-    rng, data = cell.rng(), tested(cell, data)
+    rng, updates = cell.rng(), updates or usual_updates(data)
+    steps = {name: step for name, (method, step) in updates.items() if method == "monte_carlo"}
     rows: list[Measurement] = []
     for (old, new), at in zip(draws, points, strict=True):
         base = posterior(data, old, cell.training, rng)
-        weightings = [(size, data.setting.exponent) for _, size in at]
-        mixtures = reweighted(base, data.x[new], data.y[new], weightings, data.test_x, n_samples(data), rng)
-        for (x, size), mixture in zip(at, mixtures, strict=True):
+        weightings = [(size, step) for _, size in at for step in steps.values()]
+        mixtures = iter(
+            reweighted(base, data.x[new], data.y[new], weightings, data.test_x, n_samples(data), rng)
+        )
+        for x, size in at:
             some = new[:size]
-            retrained = posterior(data, np.concatenate([old, some]), cell.training, rng)
-            states = {BASELINE: base, RETRAINED: retrained}
-            for name, method in UPDATES.items():
-                states[name] = update(base, data.x[some], data.y[some], method)
-            probs = {name: probabilities(state, data.test_x) for name, state in states.items()}
-            probs[MONTE_CARLO] = mixture
+            states = {BASELINE: base}
+            states[RETRAINED] = posterior(data, np.concatenate([old, some]), cell.training, rng)
+            for name, (method, step) in updates.items():
+                if name not in steps:
+                    states[name] = update(base, data.x[some], data.y[some], method, step)
+            probs = {name: next(mixtures) for name in steps}
+            for name, state in states.items():
+                probs[name] = np.asarray(predict_proba(state, data.test_x, "mean"))
             for name, found in probs.items():
-                rows += figures(name, x, found, probs[RETRAINED], data.test_y)
+                rows.append(Measurement(name, x, "accuracy", accuracy(found, data.test_y)))
+                rows.append(Measurement(name, x, "distance", distance(found, probs[RETRAINED])))
     return rows
 
 
@@ -124,24 +144,11 @@ def reweighted(
     return [np.asarray(probs) for probs in predict_weightings(learned, with_bias(at))]
 
 
-def probabilities(state: Posterior, x: np.ndarray) -> np.ndarray:
-    """Return predictions at the mean."""
-    return np.asarray(predict_proba(state, x, "mean"))
-
-
-def figures(
-    variant: str, x: float, probs: np.ndarray, truth: np.ndarray, labels: np.ndarray
-) -> Iterator[Measurement]:
-    """Yield accuracy, and the distance to `truth`, the probabilities of retraining."""
-    yield Measurement(variant, x, "accuracy", accuracy(probs, labels))
-    yield Measurement(variant, x, "distance", distance(probs, truth))
-
-
 class StepSize(Experiment):
     """|D| = 50, |D+| 1 to 10, several steps for every update; validation accuracy (Fig. 2, App. B)."""
 
     name = grid = "step-size"
-    figure, title = "Fig. 2, App. B", "Step size"
+    figure, title, note = "Fig. 2, App. B", "Step size", SAMPLES_NOTE
     steps: ClassVar[dict[str, tuple[float, ...]]] = {
         "second_order": (1.0, 3.0, 5.0, 10.0, 20.0, 30.0),
         "first_order": (0.0001, 0.001, 0.01, 0.1),
@@ -150,30 +157,14 @@ class StepSize(Experiment):
     n, sizes = 50, tuple(range(1, 11))
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
-        old, new = draw(data, self.n, max(self.sizes), cell.shared_rng())
-        rng = cell.rng()
-        base = posterior(data, old, cell.training, rng)
-        weightings = [(size, step) for size in self.sizes for step in self.steps["monte_carlo"]]
-        mixtures = reweighted(base, data.x[new], data.y[new], weightings, data.val_x, n_samples(data), rng)
-        rows = [
-            Measurement(f"monte carlo, {step:g}", size, "accuracy", accuracy(mixture, data.val_y))
-            for (size, step), mixture in zip(weightings, mixtures, strict=True)
-        ]
-        for size in self.sizes:
-            taught = data.x[new[:size]], data.y[new[:size]]
-            states = {
-                BASELINE: base,
-                RETRAINED: posterior(data, np.concatenate([old, new[:size]]), cell.training, rng),
-                "exact": update(base, *taught, "exact"),
-            }
-            for method in ("second_order", "first_order"):
-                for step in self.steps[method]:
-                    states[f"{method.replace('_', ' ')}, {step:g}"] = update(base, *taught, method, step)
-            rows += [
-                Measurement(name, size, "accuracy", accuracy(probabilities(state, data.val_x), data.val_y))
-                for name, state in states.items()
-            ]
-        return rows
+        draws = [draw(data, self.n, max(self.sizes), cell.shared_rng())]
+        updates: dict[str, tuple[str, float | None]] = {"exact": ("exact", None)}
+        for method, steps in self.steps.items():
+            updates |= {f"{method.replace('_', ' ')}, {step:g}": (method, step) for step in steps}
+        validation = data._replace(test_x=data.val_x, test_y=data.val_y)
+        points = [[(size, size) for size in self.sizes]]
+        rows = compare(cell, validation, draws, points, updates)
+        return [row for row in rows if row.metric == "accuracy"]
 
 
 class SpeedUp(Experiment):
@@ -181,6 +172,7 @@ class SpeedUp(Experiment):
 
     name = grid = "speed-up"
     figure, title = "Fig. 5", "Speed-up over retraining"
+    note = "Processor time of one thread for everything; first order updates the covariance, too."
     sizes = (10, 100, 1000)
     n_new = 10
 
@@ -196,12 +188,9 @@ class SpeedUp(Experiment):
             samples = sample(base, n_samples(data), rng)
             taught = data.x[new], data.y[new]
             retraining = _retraining(data, both, rng)
-            jobs: dict[str, Callable[[], Any]] = {
-                name: partial(update, base, *taught, method) for name, method in UPDATES.items()
-            }
-            jobs[MONTE_CARLO] = partial(update, samples, *taught, "monte_carlo", data.setting.exponent)
-            for name, job in jobs.items():
-                seconds = _seconds(job, 3)
+            for name, (method, step) in usual_updates(data).items():
+                state = samples if method == "monte_carlo" else base
+                seconds = _seconds(partial(update, state, *taught, method, step), 3)
                 for way, whole in retraining.items():
                     rows.append(Measurement(name, n, f"speed-up over {way}", whole / seconds))
         return rows

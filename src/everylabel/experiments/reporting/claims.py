@@ -14,16 +14,17 @@ import numpy as np
 from scipy.special import stdtrit
 
 from everylabel.experiments.reporting.summary import (
-    TITLES,
     Curves,
     Estimate,
-    by_repetition,
+    Runs,
     datasets_of,
     estimate,
     mean_of,
     over_repetitions,
     points,
+    runs_of,
     times,
+    title_of,
 )
 from everylabel.experiments.results import Row
 
@@ -82,18 +83,23 @@ def tally(
 
 def _accuracy(dataset: str, found: Estimate, label: str = "", partly: bool = False) -> Finding:
     """Return a difference of accuracies as a finding."""
-    text = f"{TITLES.get(dataset, dataset)}{label} {points(found)}"
+    text = f"{title_of(dataset)}{label} {points(found)}"
     return Finding(dataset, found, text, LEAST, partly)
 
 
-def by_dataset(look: Callable[[list[Row], str], Finding | None]) -> Check:
-    """Return a check that runs on each dataset."""
-    return lambda rows: [found for name in datasets_of(rows) if (found := look(rows, name)) is not None]
+def by_dataset(look: Callable[[Runs, str], Finding | None], metric: str = "accuracy") -> Check:
+    """Return a check that looks at the runs on each dataset."""
+
+    def check(rows: list[Row]) -> list[Finding]:
+        found = (look(runs_of(rows, metric, dataset), dataset) for dataset in datasets_of(rows))
+        return [one for one in found if one is not None]
+
+    return check
 
 
 def each(statistic: Statistic) -> Check:
     """Return a check by a statistic of each repetition's accuracies."""
-    return by_dataset(lambda rows, name: _accuracy(name, over_repetitions(rows, "accuracy", name, statistic)))
+    return by_dataset(lambda runs, dataset: _accuracy(dataset, over_repetitions(runs, statistic)))
 
 
 def gap(found: Curves, better: str, worse: str, low: float = 0, high: float = np.inf) -> float:
@@ -146,9 +152,8 @@ def _halves(found: Curves, better: str, worse: str) -> tuple[list[float], list[f
 def closer(near: str, far: str, goal: str) -> Check:
     """Claim: one variant's mean curve is closer to the goal's than another's."""
 
-    def look(rows: list[Row], dataset: str) -> Finding:
-        runs = by_repetition(rows, "accuracy", dataset).values()
-        whole = [run for run in runs if {near, far, goal} <= run.keys()]
+    def look(runs: Runs, dataset: str) -> Finding:
+        whole = [run for run in runs.values() if {near, far, goal} <= run.keys()]
         closest, farther = (_dissimilar(whole, name, goal) for name in (near, far))
         return _accuracy(dataset, estimate(b - a for a, b in zip(closest, farther, strict=True)))
 
@@ -182,11 +187,8 @@ def grows(variant: str) -> Check:
 def beats_all(better: str, others: Sequence[str]) -> Check:
     """Claim: one variant beats the best of the others; confirmed only if all were measured."""
 
-    def look(rows: list[Row], dataset: str) -> Finding | None:
-        gaps = {
-            name: over_repetitions(rows, "accuracy", dataset, partial(gap, better=better, worse=name))
-            for name in others
-        }
+    def look(runs: Runs, dataset: str) -> Finding | None:
+        gaps = {name: over_repetitions(runs, partial(gap, better=better, worse=name)) for name in others}
         fair = [name for name in others if gaps[name].n > 1] or [n for n in others if gaps[n].n]
         if not fair:
             return None
@@ -207,11 +209,8 @@ def nothing_helps(variants: Sequence[str]) -> Check:
     The best of each repetition would gain by chance alone.
     """
 
-    def look(rows: list[Row], dataset: str) -> Finding:
-        losses = [
-            over_repetitions(rows, "accuracy", dataset, partial(gap, better="baseline", worse=variant))
-            for variant in variants
-        ]
+    def look(runs: Runs, dataset: str) -> Finding:
+        losses = [over_repetitions(runs, partial(gap, better="baseline", worse=name)) for name in variants]
         return _accuracy(dataset, min(losses, key=lambda loss: loss.mean))
 
     return by_dataset(look)
@@ -220,24 +219,30 @@ def nothing_helps(variants: Sequence[str]) -> Check:
 def smaller_share(variant: str, than_on: str) -> Check:
     """Claim: an update gains a smaller share of retraining's gain than on another dataset."""
 
-    def look(rows: list[Row], dataset: str) -> Finding | None:
-        goal, mine = (share(rows, name, variant) for name in (than_on, dataset))
-        if dataset == than_on or not mine.n or not goal.n:
-            return None
-        error = float(np.hypot(goal.error, mine.error))
-        apart = Estimate(goal.mean - mine.mean, error, min(goal.n, mine.n))
-        one, other = (TITLES.get(name, name) for name in (dataset, than_on))
-        return Finding(dataset, apart, f"{one} {mine} of retraining's gain ({other} {goal})")
+    def check(rows: list[Row]) -> list[Finding]:
+        goal = share(runs_of(rows, "accuracy", than_on), variant)
 
-    return by_dataset(look)
+        def look(runs: Runs, dataset: str) -> Finding | None:
+            mine = share(runs, variant)
+            if dataset == than_on or not mine.n or not goal.n:
+                return None
+            error = float(np.hypot(goal.error, mine.error))
+            apart = Estimate(goal.mean - mine.mean, error, min(goal.n, mine.n))
+            text = f"{title_of(dataset)} {mine} of retraining's gain ({title_of(than_on)} {goal})"
+            return Finding(dataset, apart, text)
+
+        return by_dataset(look)(rows)
+
+    return check
 
 
-def share(rows: list[Row], dataset: str, variant: str) -> Estimate:
+def share(runs: Runs, variant: str) -> Estimate:
     """Return an update's gain divided by retraining's, with the error of a ratio of means."""
-    gains = []
-    for found in by_repetition(rows, "accuracy", dataset).values():
-        if {variant, "retraining", "baseline"} <= found.keys():
-            gains.append([gap(found, name, "baseline") for name in (variant, "retraining")])
+    gains = [
+        [gap(run, name, "baseline") for name in (variant, "retraining")]
+        for run in runs.values()
+        if {variant, "retraining", "baseline"} <= run.keys()
+    ]
     mine, whole = np.array(gains).T if gains else (np.zeros(0), np.zeros(0))
     if not len(whole) or whole.mean() <= 0:
         return estimate([])
@@ -270,14 +275,12 @@ def slowest(way: str, variants: Sequence[str]) -> Check:
 
 
 def _ratios(way: str, ratio: Statistic, bounds: Callable[[float], float], label: str) -> Check:
-    def look(rows: list[Row], dataset: str) -> Finding:
-        shown, judged = (
-            over_repetitions(rows, f"speed-up over {way}", dataset, statistic)
-            for statistic in (ratio, lambda curves: bounds(ratio(curves)))
-        )
-        return Finding(dataset, judged, f"{TITLES.get(dataset, dataset)} {times(shown)}{label}")
+    def look(runs: Runs, dataset: str) -> Finding:
+        shown = over_repetitions(runs, ratio)
+        judged = over_repetitions(runs, lambda curves: bounds(ratio(curves)))
+        return Finding(dataset, judged, f"{title_of(dataset)} {times(shown)}{label}")
 
-    return by_dataset(look)
+    return by_dataset(look, f"speed-up over {way}")
 
 
 def both(*checks: Check) -> Check:

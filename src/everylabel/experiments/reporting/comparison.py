@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 
 from everylabel.core.files import write_atomically
 from everylabel.experiments.compare import METRICS, Summary, summarise
-from everylabel.experiments.reporting.pages import Picture, Section, Table, as_html, section_lines
-from everylabel.experiments.reporting.plots import STEPS, as_png, panels
+from everylabel.experiments.reporting.pages import Section, Table, as_html, as_markdown
+from everylabel.experiments.reporting.plots import STEPS, panels, picture
+from everylabel.experiments.reporting.summary import mean_curve, runs_of, variants_of
 from everylabel.experiments.results import Row
 from everylabel.formats.tables import Records, write_table
 
@@ -36,8 +37,8 @@ def write_comparison(rows: Sequence[Row], command: str, folder: Path) -> tuple[P
             + ", ".join(f"{name} {n}" for name, n in zip(summary.datasets, summary.repetitions, strict=True))
             + ".",
             [
-                _picture("ranks", "mean ranks and critical difference", rank_plot(summary)),
-                _picture(
+                picture("ranks", "mean ranks and critical difference", rank_plot(summary)),
+                picture(
                     "wins", "how often the strategy of a row is ahead of that of a column", win_plot(summary)
                 ),
             ],
@@ -48,8 +49,8 @@ def write_comparison(rows: Sequence[Row], command: str, folder: Path) -> tuple[P
         name, best = metric.replace(" ", "-").lower(), summary.strategies[0]
         compared = f"{title}, minus that of {best}"
         pictures = [
-            _picture(name, title, panels(in_order, "labels", title, metric=metric, styles=styles)),
-            _picture(
+            picture(name, title, panels(in_order, "labels", title, metric=metric, styles=styles)),
+            picture(
                 f"{name}-compared",
                 compared,
                 panels(in_order, "labels", f"minus {best}", metric=metric, relative_to=best, styles=styles),
@@ -63,11 +64,10 @@ def write_comparison(rows: Sequence[Row], command: str, folder: Path) -> tuple[P
             Section(f"Learning curves: {metric}", note, pictures, [_ends(in_order, metric, summary.datasets)])
         )
     for section in sections:
-        for picture in section.pictures:
-            write_atomically(folder / picture.file, lambda file, png=picture.png: file.write(png))
-    lines = ["# Strategies compared", "", f"`{command}`"]
-    lines += [line for section in sections for line in section_lines(section)]
-    page = as_html("everylabel compare", "\n".join(lines), sections)
+        for each in section.pictures:
+            write_atomically(folder / each.file, lambda file, png=each.png: file.write(png))
+    text = as_markdown(["# Strategies compared", "", f"`{command}`"], sections)
+    page = as_html("everylabel compare", text, sections)
     write_atomically(folder / PAGE_FILE, lambda file: file.write(page.encode()))
     _write_measurements(rows, folder)
     return folder / PAGE_FILE, summary
@@ -80,33 +80,22 @@ def _write_measurements(rows: Sequence[Row], folder: Path) -> None:
     write_atomically(folder / f"{TABLE_FILE}.{form}", lambda file: file.writelines(pieces))
 
 
-def _picture(name: str, caption: str, figure: Figure) -> Picture:
-    return Picture(f"{name}.png", caption, as_png(figure))
-
-
 def _areas(summary: Summary) -> Table:
     table = [["strategy", "mean rank", "regret, points", *(f"area, {name}" for name in summary.datasets)]]
     for i, name in enumerate(summary.strategies):
-        areas = [_with_error(*both) for both in zip(summary.areas[i], summary.errors[i], strict=True)]
+        areas = map(str, summary.areas[i])
         table.append([name, f"{summary.ranks[i]:.2f}", f"{100 * summary.regret[i]:.2f}", *areas])
     return table
 
 
-def _with_error(value: float, error: float) -> str:
-    return f"{value:.3f}" if np.isnan(error) else f"{value:.3f} ± {error:.3f}"
-
-
 def _ends(rows: Sequence[Row], metric: str, datasets: Sequence[str]) -> Table:
     """Return the values at the end of the curves."""
-    some = [row for row in rows if row.metric == metric]
-    last = {dataset: max(row.x for row in some if row.dataset == dataset) for dataset in datasets}
+    runs = {dataset: runs_of(rows, metric, dataset) for dataset in datasets}
+    last = {dataset: max(row.x for row in rows if row.dataset == dataset) for dataset in datasets}
     table = [["strategy", *(f"{dataset}, {x:g} labels" for dataset, x in last.items())]]
-    for name in dict.fromkeys(row.variant for row in some):
-        cells = []
-        for dataset, x in last.items():
-            values = [row.value for row in some if (row.variant, row.dataset, row.x) == (name, dataset, x)]
-            cells.append(f"{np.mean(values):.3f}" if values else "")
-        table.append([name, *cells])
+    for name in variants_of(rows):
+        ends = [mean_curve(runs[dataset], name).get(x) for dataset, x in last.items()]
+        table.append([name, *("" if end is None else f"{end.mean:.3f}" for end in ends)])
     return table
 
 

@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -34,52 +34,29 @@ class Picture(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the report."""
+    """A part of a report; a part without a note has tables only."""
 
     heading: str
     note: str
-    pictures: list[Picture]
-    tables: list[Table]
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+    folded: tuple[str, Table] | None = None  # a table that is shown on request, with its summary
 
 
-class Report(NamedTuple):
-    """The content of page and README, in this order."""
-
-    facts: list[tuple[str, str]]
-    repetitions: Table  # what was run
-    sections: list[Section]
-    verdicts: Table
-    claims: Table  # claims that were tested
-    untested: Table  # the number of claims that were not tested
-    runs: Table
-    data: Table
-
-
-def as_markdown(report: Report) -> str:
-    """Return the report as Markdown, with links to the pictures beside it."""
-    lines = ["# The paper, reproduced", "", MADE, ""]
-    lines += [f"- {name}: {f'`{text}`' if name == 'command' else text}" for name, text in report.facts]
-    lines += ["", "## Experiments", "", *_table(report.repetitions)]
-    for section in report.sections:
-        lines += section_lines(section)
-    lines += ["", "## The paper's claims", "", RULE, "", *_table(report.verdicts)]
-    lines += ["", *_table(report.claims)] if report.claims[1:] else []
-    if report.untested[1:]:
-        n = len(report.untested) - 1
-        what = f"{n} more {'claims are' if n > 1 else 'claim is'} not tested: nothing of it was measured here"
-        lines += ["", f"<details><summary>{what}</summary>", "", *_table(report.untested), "", "</details>"]
-    lines += ["", "## Runs and data", "", *_table(report.runs), "", *_table(report.data)]
+def as_markdown(head: Sequence[str], sections: Iterable[Section]) -> str:
+    """Return a report as Markdown, with links to the pictures beside it."""
+    lines = [*head]
+    for section in sections:
+        lines += ["", f"## {section.heading}"]
+        lines += ["", section.note] if section.note else []
+        for picture in section.pictures:
+            lines += ["", f"![{picture.caption}]({quote(picture.file)})"]
+        for table in section.tables:
+            lines += ["", *_table(table)]
+        if section.folded is not None:
+            summary, table = section.folded
+            lines += ["", f"<details><summary>{summary}</summary>", "", *_table(table), "", "</details>"]
     return "\n".join(lines) + "\n"
-
-
-def section_lines(section: Section) -> list[str]:
-    """Return the lines of a section: heading, note, pictures, tables."""
-    lines = ["", f"## {section.heading}", "", section.note]
-    for picture in section.pictures:
-        lines += ["", f"![{picture.caption}]({quote(picture.file)})"]
-    for table in section.tables:
-        lines += ["", *_table(table)]
-    return lines
 
 
 def _table(rows: Table) -> list[str]:

@@ -17,7 +17,15 @@ from matplotlib.ticker import FuncFormatter
 from everylabel.core import fit_map, laplace, predict_proba, sample, update
 from everylabel.experiments.demo import METHODS, NO_UPDATE, RETRAINED
 from everylabel.experiments.engine import seeded
-from everylabel.experiments.reporting.summary import TITLES, Curve, curves, datasets_of, paired
+from everylabel.experiments.reporting.pages import Picture
+from everylabel.experiments.reporting.summary import (
+    Curve,
+    datasets_of,
+    mean_curve,
+    runs_of,
+    title_of,
+    variants_of,
+)
 from everylabel.experiments.results import Row
 
 BLUE, SKY, ORANGE, RED, GREEN, PINK = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#CC79A7"
@@ -59,7 +67,7 @@ def panels(
     ylabel: str,
     *,
     metric: str = "accuracy",
-    relative_to: str | None = None,
+    relative_to: str = "",
     without: Sequence[str] = (),
     log: str = "",
     styles: Mapping[str, tuple[str, str]] = STYLES,
@@ -75,11 +83,11 @@ def panels(
     figure = Figure(figsize=(3.9 * columns, 2.9 * lines + 0.5), layout="constrained")
     axes = figure.subplots(lines, columns, squeeze=False).ravel()
     for axis, dataset in zip(axes, datasets, strict=False):
-        for variant, curve in curves(rows, metric, dataset).items():
-            if relative_to is not None:
-                curve = paired(rows, metric, dataset, variant, relative_to)
-            _line(axis, variant, curve, styles.get(variant, (GREY, "-")))
-        _dress(axis, TITLES.get(dataset, dataset), log)
+        runs = runs_of(rows, metric, dataset)
+        for variant in variants_of(rows):
+            if curve := mean_curve(runs, variant, relative_to):
+                _line(axis, variant, curve, styles.get(variant, (GREY, "-")))
+        _dress(axis, title_of(dataset), log)
         axis.set_xlabel(xlabel)
     for axis in axes[len(datasets) :]:
         axis.set_axis_off()
@@ -130,6 +138,11 @@ def _line(axis: Axes, variant: str, curve: Curve, style: tuple[str, str]) -> Non
     axis.fill_between(x, low, high, color=style[0], alpha=0.15, lw=0)
 
 
+def picture(name: str, caption: str, figure: Figure) -> Picture:
+    """Return a figure as a picture of a report."""
+    return Picture(f"{name}.png", caption, as_png(figure))
+
+
 def as_png(figure: Figure) -> bytes:
     """Return a figure as PNG bytes of few colours."""
     from PIL import Image
@@ -168,25 +181,24 @@ def monte_carlo_picture() -> Figure:
 
 def plot_demo(updating: list[Row], choosing: list[Row], path: Path) -> None:
     """Save a plot of accuracy, distance to retraining, and the gain of choosing by updates."""
-    reached, apart = (curves(updating, metric, "digits") for metric in ("accuracy", "distance"))
-    names = dict.fromkeys(row.variant for row in choosing)
+    strategies, others = variants_of(choosing), [name for name in METHODS if name != RETRAINED]
     shown = (
-        ("test accuracy", "Learning ten labels at a time, digits", {name: reached[name] for name in METHODS}),
+        ("test accuracy", "Learning ten labels at a time, digits", METHODS, updating, "accuracy", ""),
         (
             "mean total variation",
             "Distance to retraining (lower is better)",
-            {name: apart[name] for name in METHODS if name != RETRAINED},
+            others,
+            updating,
+            "distance",
+            "",
         ),
-        (
-            "accuracy minus random",
-            "Choosing what to label",
-            {name: paired(choosing, "accuracy", "digits", name, "random") for name in names},
-        ),
+        ("accuracy minus random", "Choosing what to label", strategies, choosing, "accuracy", "random"),
     )
     figure = Figure(figsize=(14, 4.4), layout="constrained")
-    for axis, (ylabel, title, drawn) in zip(figure.subplots(1, 3), shown, strict=True):
-        for name, curve in drawn.items():
-            _line(axis, name, curve, STYLES[{NO_UPDATE: "baseline", RETRAINED: "retraining"}.get(name, name)])
+    for axis, (ylabel, title, names, rows, metric, other) in zip(figure.subplots(1, 3), shown, strict=True):
+        for name in names:
+            style = STYLES[{NO_UPDATE: "baseline", RETRAINED: "retraining"}.get(name, name)]
+            _line(axis, name, mean_curve(runs_of(rows, metric, "digits"), name, other), style)
         _dress(axis, title, "")
         axis.set(xlabel="labels", ylabel=ylabel)
     for axis in figure.axes[::2]:

@@ -11,92 +11,73 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 from everylabel.core.errors import EverylabelError
-from everylabel.experiments.network import STEPS
-from everylabel.experiments.reporting import pages
 from everylabel.experiments.reporting.claims import UNMEASURED, judge
-from everylabel.experiments.reporting.pages import TRAININGS, VERDICTS, Picture, Section, Table
+from everylabel.experiments.reporting.pages import (
+    MADE,
+    RULE,
+    TRAININGS,
+    VERDICTS,
+    Section,
+    Table,
+    as_html,
+    as_markdown,
+)
 from everylabel.experiments.reporting.plots import (
     STYLES,
-    as_png,
     monte_carlo_picture,
     panels,
+    picture,
     step_panels,
 )
 from everylabel.experiments.reporting.summary import (
     EXPERIMENTS,
-    TITLES,
+    Runs,
     curve_mean,
-    curves,
     datasets_of,
-    over_repetitions,
+    mean_curve,
     points,
-    rows_of,
+    runs_of,
     times,
+    title_of,
+    variants_of,
 )
 from everylabel.experiments.results import Results, Row
-from everylabel.experiments.selecting import BATCHES, LARGE
-from everylabel.experiments.updating import MOST_NUMBERS, SAMPLES, StepSize
+from everylabel.experiments.updating import StepSize
 
 TITLE = "everylabel: the paper, reproduced"
 BOTH = ""  # experiments that time both ways of training
 SHORT = {"recipe": ", trained by the recipe", "fast": ", trained by fit_map", BOTH: ""}
-_MOST = f"{MOST_NUMBERS // 10**6} million"
-_SAMPLES = f"Monte Carlo: {SAMPLES:,} samples, fewer where they would have more than {_MOST} weights."
-NOTES = {
-    "step-size": _SAMPLES,
-    "stages": _SAMPLES,
-    "new-sizes": _SAMPLES,
-    "speed-up": "Processor time of one thread for everything; first order updates the covariance, too.",
-    "look-ahead": f"With b of {LARGE} and more the optimal look-ahead tries {BATCHES // 4} batches, each "
-    f"learned jointly, instead of {BATCHES:,}, mixed batches are left out, and ours tries 60 candidates on "
-    "300 instances before each pick instead of 300 on 1,000.",
-}
-NOTES |= dict.fromkeys(
-    ("network-updates", "network-batches", "network-intervals"),
-    "The network is trained by RAdam on a cosine schedule from its first weights: for 200 epochs, or fast, "
-    f"for {STEPS} steps at most; a text encoder by its own recipe.",
-)
-XLABELS = {"stages": "|D|", "new-sizes": "|D+|", "speed-up": "|D|", "network-updates": "|D+|"}
-RELATIVE = {"stages": "baseline", "new-sizes": "baseline", "whole-pool": "margin with updates"}
-RELATIVE |= dict.fromkeys(("batch-selection", "look-ahead", "label-noise", "imbalance"), "random")
-RELATIVE |= {"network-updates": "no update", "network-batches": "random"}
-RELATIVE |= {"network-intervals": "every 10, no update"}
 
 
 def write_report(results: Results, command: str, folder: Path) -> Path:
     """Write report.html, README.md and the plots into `folder`; return the page's path."""
     rows = _stored(results)
     sections = [
-        _section(name, training, rows[training][name])
-        for name in EXPERIMENTS
-        for training in rows
-        if name in rows[training]
+        Section("Experiments", "", tables=[_repetition_table(rows)]),
+        *(
+            _section(name, training, rows[training][name])
+            for name in EXPERIMENTS
+            for training in rows
+            if name in rows[training]
+        ),
+        *(_closeness(training, found["stages"]) for training, found in rows.items() if "stages" in found),
+        _illustration(),
+        _claims(rows),
+        _runs_and_data(results),
     ]
-    sections += [
-        _closeness(training, rows[training]["stages"]) for training in rows if "stages" in rows[training]
-    ]
-    runs = [["command", "began (UTC)", "machine"], *([c, s, m] for c, m, s in results.runs())]
-    data = [["data", "digest"], *([TITLES.get(name, name), d] for name, d in results.datasets().items())]
-    claims, untested = _claims(rows)
-    sections.append(_illustration())
-    verdicts = _verdicts([*claims[1:], *untested[1:]])
-    facts, run = _facts(results, command), _repetition_table(rows)
-    report = pages.Report(facts, run, sections, verdicts, claims, untested, runs, data)
+    text = as_markdown(_head(results, command), sections)
     page, readme = folder / "report.html", folder / "README.md"
     check_folder(folder)
     try:
-        pictures = {p.file: p.png for section in report.sections for p in section.pictures}
+        pictures = {each.file: each.png for section in sections for each in section.pictures}
         before = readme.read_text(encoding="utf-8") if readme.is_file() else ""
         for old in set(re.findall(r"\]\(([\w-]+\.png)\)", before)) - pictures.keys():
             (folder / old).unlink(missing_ok=True)
         for file, png in pictures.items():
             (folder / file).write_bytes(png)
-        text = pages.as_markdown(report)
         readme.write_text(text, encoding="utf-8")
-        page.write_text(pages.as_html(TITLE, text, report.sections), encoding="utf-8")
+        page.write_text(as_html(TITLE, text, sections), encoding="utf-8")
     except OSError as error:
         raise EverylabelError(
             f"report folder {str(folder)!r}: {error}; the measurements are safe in {str(results.path)!r}: "
@@ -117,7 +98,7 @@ def check_folder(folder: Path) -> None:
             f"report folder {str(folder)!r} cannot be written ({error}); {advice}"
         ) from error
     readme = folder / "README.md"
-    if readme.is_file() and pages.MADE not in readme.read_text(encoding="utf-8", errors="replace"):
+    if readme.is_file() and MADE not in readme.read_text(encoding="utf-8", errors="replace"):
         raise EverylabelError(
             f"report folder {str(folder)!r} has a README.md that is not a report and would be lost; {advice}"
         )
@@ -140,7 +121,9 @@ def _all_rows(results: Results, training: str) -> dict[str, list[Row]]:
     order = {variant: i for i, variant in enumerate(STYLES)}
     found = {}
     for name in EXPERIMENTS:
-        rows, own = rows_of(results, name, training), _own(name)
+        experiment, own = EXPERIMENTS[name], _own(name)
+        rows, shown = results.rows(experiment.grid, training), experiment.strategies
+        rows = [row for row in rows if not shown or row.variant in shown]
         run_on = {row.dataset for row in rows if not own or row.variant in own}
         rows = [row for row in rows if row.dataset in run_on]
         found[name] = sorted(rows, key=lambda row: order.get(row.variant, 0))
@@ -154,15 +137,25 @@ def _own(name: str) -> set[str]:
     return set(mine.strategies).difference(*(other.strategies for other in others))
 
 
-def _facts(results: Results, command: str) -> list[tuple[str, str]]:
+def _head(results: Results, command: str) -> list[str]:
     seconds, codes = results.seconds(), results.codes()
     return [
-        ("command", command),
-        ("made", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC by everylabel {version('everylabel')}"),
-        ("cells", f"{len(seconds):,}, {_duration(sum(seconds.values()))} of one core's work"),
-        ("measured by", "; ".join(f"{code} ({n} cells)" for code, n in codes.items())),
-        *((f"training, {name}", text) for name, text in TRAININGS.items()),
+        "# The paper, reproduced",
+        "",
+        MADE,
+        "",
+        f"- command: `{command}`",
+        f"- made: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by everylabel {version('everylabel')}",
+        f"- cells: {len(seconds):,}, {_duration(sum(seconds.values()))} of one core's work",
+        f"- measured by: {'; '.join(f'{code} ({n} cells)' for code, n in codes.items())}",
+        *(f"- training, {name}: {text}" for name, text in TRAININGS.items()),
     ]
+
+
+def _runs_and_data(results: Results) -> Section:
+    runs = [["command", "began (UTC)", "machine"], *([c, s, m] for c, m, s in results.runs())]
+    data = [["data", "digest"], *([title_of(name), digest] for name, digest in results.datasets().items())]
+    return Section("Runs and data", "", tables=[runs, data])
 
 
 def _duration(seconds: float) -> str:
@@ -183,7 +176,7 @@ def _count(name: str, rows: list[Row], dataset: str) -> int:
 
 def _repetition_table(rows: dict[str, dict[str, list[Row]]]) -> Table:
     datasets = datasets_of(row for found in rows.values() for some in found.values() for row in some)
-    table = [["repetitions", "training", *(TITLES.get(d, d) for d in datasets)]]
+    table = [["repetitions", "training", *map(title_of, datasets)]]
     for name in EXPERIMENTS:
         for training, found in rows.items():
             if name in found:
@@ -191,19 +184,20 @@ def _repetition_table(rows: dict[str, dict[str, list[Row]]]) -> Table:
     return table
 
 
-def _claims(rows: dict[str, dict[str, list[Row]]]) -> tuple[Table, Table]:
+def _claims(rows: dict[str, dict[str, list[Row]]]) -> Section:
     """Return the tested claims, a line per training, and the untested claims."""
-    table = [["", "claim", "where", "training", "verdict", "found (points of accuracy, ± standard error)"]]
-    untested = table[:1]
+    heading = ["", "claim", "where", "training", "verdict", "found (points of accuracy, ± standard error)"]
+    tested, untested = list[list[str]](), list[list[str]]()
     judged = {training: judge(found) for training, found in rows.items()}
     for verdicts in zip(*judged.values(), strict=True):
-        tested = {t: v for t, v in zip(judged, verdicts, strict=True) if v.found != UNMEASURED}
-        for training, v in tested.items():
-            table.append([v.number, v.claim, v.where, training, v.verdict, v.found])
-        if not tested:
-            v = verdicts[0]
-            untested.append([v.number, v.claim, v.where, "", v.verdict, v.found])
-    return table, untested
+        lines = [[*v[:3], t, *v[3:]] for t, v in zip(judged, verdicts, strict=True) if v.found != UNMEASURED]
+        tested += lines
+        untested += [] if lines else [[*verdicts[0][:3], "", *verdicts[0][3:]]]
+    tables = [_verdicts([*tested, *untested])] + ([[heading, *tested]] if tested else [])
+    n = len(untested)
+    what = f"{n} more {'claims are' if n > 1 else 'claim is'} not tested: nothing of it was measured here"
+    folded = (what, [heading, *untested]) if untested else None
+    return Section("The paper's claims", RULE, tables=tables, folded=folded)
 
 
 def _verdicts(claims: Table) -> Table:
@@ -227,13 +221,13 @@ def _section(name: str, training: str, rows: list[Row]) -> Section:
     heading = f"{experiment.title} ({experiment.figure}){short}"
     counts = {_count(name, rows, dataset) for dataset in datasets_of(rows)}
     repetitions = " to ".join(map(str, sorted({min(counts), max(counts)})))  # of datasets, fewest to most
-    note = " ".join(filter(None, ((experiment.__doc__ or "").split("\n")[0], NOTES.get(name))))
+    note = " ".join(filter(None, ((experiment.__doc__ or "").split("\n")[0], experiment.note)))
     by_training = training and not experiment.on_items
     note += f" {repetitions} repetitions" + (f", trained {TRAININGS[training]}." if by_training else ".")
     if name == "speed-up":
         ways = sorted({row.metric for row in rows})
         drawn = [
-            _picture(f"{name}-{i}", way, panels(rows, "|D|", way, metric=way, log="xy"))
+            picture(f"{name}-{i}", way, panels(rows, "|D|", way, metric=way, log="xy"))
             for i, way in enumerate(ways)
         ]
         return Section(heading, note, drawn, [_speed_table(rows)])
@@ -241,34 +235,31 @@ def _section(name: str, training: str, rows: list[Row]) -> Section:
     if name == "step-size":
         methods = {method.replace("_", " "): steps for method, steps in StepSize.steps.items()}
         drawn = [
-            _picture(
+            picture(
                 f"{file}-{method.replace(' ', '-')}", f"{heading}: {method}", step_panels(rows, method, steps)
             )
             for method, steps in methods.items()
         ]
         return Section(heading, note, drawn, [means])
-    xlabel, other = XLABELS.get(name, "labels"), RELATIVE[name]
+    xlabel, other = experiment.xlabel, experiment.relative_to
     log = "x" if name == "stages" else ""
     difference = panels(rows, xlabel, f"accuracy minus {other}", relative_to=other, log=log)
     pictures = [
-        _picture(f"{file}-difference", f"{heading}: difference to {other}", difference),
-        _picture(file, f"{heading}: accuracy", panels(rows, xlabel, "test accuracy", log=log)),
+        picture(f"{file}-difference", f"{heading}: difference to {other}", difference),
+        picture(file, f"{heading}: accuracy", panels(rows, xlabel, "test accuracy", log=log)),
     ]
 
-    def above(dataset: str, variant: str) -> str:
-        gap = curve_mean(rows, "accuracy", dataset, variant, other)
+    def above(runs: Runs, variant: str) -> str:
+        gap = curve_mean(runs, variant, other)
         return points(gap) if gap.n else ""
 
-    def last(dataset: str, variant: str) -> str:
-        found = over_repetitions(
-            rows, "accuracy", dataset, lambda curves: curves[variant][max(curves[variant])]
-        )
-        return str(found)
+    def last(runs: Runs, variant: str) -> str:
+        curve = mean_curve(runs, variant)
+        return str(curve[max(curve)]) if curve else ""
 
-    others = [row for row in rows if row.variant != other]
-    tables = [means, _table(others, f"points above {other}, mean over the curve", above)]
+    tables = [means, _table(rows, "accuracy", f"points above {other}, mean over the curve", above, other)]
     if xlabel == "labels":
-        tables.append(_table(rows, "accuracy after the last cycle", last))
+        tables.append(_table(rows, "accuracy", "accuracy after the last cycle", last))
     if name == "network-updates":
         tables.append(_mean_table(rows, "seconds", "seconds of processor time, mean over the curve"))
     return Section(heading, note, pictures, tables)
@@ -286,41 +277,39 @@ def _closeness(training: str, rows: list[Row]) -> Section:
     )
     at_the_mean = [row for row in rows if row.variant != "Monte Carlo"]
     table = _mean_table(at_the_mean, "distance", "distance to retraining (mean total variation)")
-    picture = _picture(f"distance-{training}", "Distance to retraining", apart)
-    return Section(heading, note, [picture], [table])
+    return Section(heading, note, [picture(f"distance-{training}", "Distance to retraining", apart)], [table])
 
 
 def _illustration() -> Section:
     caption = "Monte Carlo reweighting in one dimension (Fig. 1)"
-    picture = _picture("monte-carlo", caption, monte_carlo_picture())
-    return Section("Illustration", "The effect of an update.", [picture], [])
+    drawn = picture("monte-carlo", caption, monte_carlo_picture())
+    return Section("Illustration", "The effect of an update.", [drawn])
 
 
-def _picture(file: str, caption: str, figure: Figure) -> Picture:
-    return Picture(f"{file}.png", caption, as_png(figure))
-
-
-def _table(rows: list[Row], title: str, cell: Callable[[str, str], str]) -> Table:
-    """Return a table with a row per variant and a column per dataset."""
-    datasets = datasets_of(rows)
-    table = [[title, *(TITLES.get(d, d) for d in datasets)]]
-    for variant in dict.fromkeys(row.variant for row in rows):
-        table.append([variant, *(cell(dataset, variant) for dataset in datasets)])
-    return table
+def _table(
+    rows: list[Row], metric: str, title: str, cell: Callable[[Runs, str], str], without: str = ""
+) -> Table:
+    """Return a table with a row per variant, except for one, and a column per dataset."""
+    runs = {dataset: runs_of(rows, metric, dataset) for dataset in datasets_of(rows)}
+    variants = [variant for variant in variants_of(rows) if variant != without]
+    body = [[variant, *(cell(each, variant) for each in runs.values())] for variant in variants]
+    return [[title, *map(title_of, runs)], *body]
 
 
 def _mean_table(rows: list[Row], metric: str, title: str) -> Table:
     """Return the mean over the curve of every variant, ± its standard error."""
-    return _table(rows, title, lambda dataset, variant: str(curve_mean(rows, metric, dataset, variant)))
+    return _table(rows, metric, title, lambda runs, variant: str(curve_mean(runs, variant)))
 
 
 def _speed_table(rows: list[Row]) -> Table:
     sizes = sorted({row.x for row in rows})
     table = [["update, over", "dataset", *(f"|D| = {x:g}" for x in sizes)]]
     for metric in sorted({row.metric for row in rows}):
+        way = metric.removeprefix("speed-up ")
         for dataset in datasets_of(rows):
-            for variant, curve in curves(rows, metric, dataset).items():
-                name = f"{variant}, {metric.removeprefix('speed-up ')}"
-                cells = [times(e) if (e := curve.get(x)) else "" for x in sizes]
-                table.append([name, TITLES.get(dataset, dataset), *cells])
+            runs = runs_of(rows, metric, dataset)
+            for variant in variants_of(rows):
+                if curve := mean_curve(runs, variant):
+                    cells = [times(curve[x]) if x in curve else "" for x in sizes]
+                    table.append([f"{variant}, {way}", title_of(dataset), *cells])
     return table

@@ -1,5 +1,6 @@
 """All experiments by name, in the order of the paper; means and standard errors of their results."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -9,27 +10,21 @@ import numpy as np
 from everylabel.experiments.data import SETTINGS
 from everylabel.experiments.engine import Experiment
 from everylabel.experiments.network import NETWORK
-from everylabel.experiments.results import Results, Row
+from everylabel.experiments.results import Row
 from everylabel.experiments.selecting import SELECTING
 from everylabel.experiments.updating import UPDATING
 
 EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (*UPDATING, *SELECTING, *NETWORK)}
-FIGURES = {"fig2": "step-size", "fig3": "stages", "fig4": "new-sizes", "fig5": "speed-up"}
-FIGURES |= {"fig6": "batch-selection", "fig7": "look-ahead"}
-TITLES = {"digits": "Digits", "cifar10": "CIFAR-10", "snacks": "Snacks", "dtd": "DTD", "dbpedia": "DBpedia"}
-TITLES |= {
-    "banking77": "Banking-77",
-    "clinc150": "Clinc-150",
-    "fashion-mnist": "Fashion-MNIST",
-    "texts": "Texts",
+FIGURES = {
+    f"fig{number}": name
+    for name, experiment in EXPERIMENTS.items()
+    for number in re.findall(r"Fig\. (\d+)", experiment.figure)
 }
 
 
-def rows_of(results: Results, name: str, training: str) -> list[Row]:
-    """Return the measurements that an experiment shows, of a grid that it may share."""
-    experiment = EXPERIMENTS[name]
-    rows, shown = results.rows(experiment.grid, training), experiment.strategies
-    return [row for row in rows if not shown or row.variant in shown]
+def title_of(dataset: str) -> str:
+    """Return the name of a dataset in reports."""
+    return SETTINGS[dataset].title if dataset in SETTINGS else dataset
 
 
 class Estimate(NamedTuple):
@@ -62,6 +57,7 @@ def _short(value: float, digits: int) -> str:
 
 Curve = dict[float, Estimate]
 Curves = dict[str, dict[float, float]]  # of one repetition: variant -> x -> value
+Runs = dict[int, Curves]  # by repetition
 
 
 def estimate(values: Iterable[float]) -> Estimate:
@@ -73,45 +69,35 @@ def estimate(values: Iterable[float]) -> Estimate:
     return Estimate(float(np.mean(numbers)), error, len(numbers))
 
 
-def by_repetition(rows: Iterable[Row], metric: str, dataset: str) -> dict[int, Curves]:
-    """Return the curves of each repetition."""
-    found: dict[int, Curves] = defaultdict(lambda: defaultdict(dict))
+def runs_of(rows: Iterable[Row], metric: str, dataset: str) -> Runs:
+    """Return the curves of a metric on a dataset, by repetition."""
+    runs: Runs = {}
     for row in rows:
         if row.metric == metric and row.dataset == dataset:
-            found[row.repetition][row.variant][row.x] = row.value
-    return {repetition: dict(variants) for repetition, variants in found.items()}
+            runs.setdefault(row.repetition, {}).setdefault(row.variant, {})[row.x] = row.value
+    return runs
 
 
-def over_repetitions(
-    rows: Iterable[Row], metric: str, dataset: str, statistic: Callable[[Curves], float]
-) -> Estimate:
+def over_repetitions(runs: Runs, statistic: Callable[[Curves], float]) -> Estimate:
     """Return the estimate of a statistic over repetitions; skip repetitions that lack its variants."""
     values = []
-    for curves_of_one in by_repetition(rows, metric, dataset).values():
+    for curves in runs.values():
         try:
-            values.append(statistic(curves_of_one))
+            values.append(statistic(curves))
         except KeyError:  # a variant that this repetition has not measured yet
             continue
     return estimate(values)
 
 
-def curves(rows: Iterable[Row], metric: str, dataset: str) -> dict[str, Curve]:
-    """Return for each variant its estimate at each x."""
-    values: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        if row.metric == metric and row.dataset == dataset:
-            values[row.variant][row.x].append(row.value)
-    return {v: {x: estimate(numbers) for x, numbers in sorted(at.items())} for v, at in values.items()}
-
-
-def paired(rows: Iterable[Row], metric: str, dataset: str, variant: str, other: str) -> Curve:
-    """Return the mean difference variant - other at each x, paired by repetition."""
-    differences: dict[float, list[float]] = defaultdict(list)
-    for found in by_repetition(rows, metric, dataset).values():
-        mine, theirs = found.get(variant, {}), found.get(other, {})
-        for x in mine.keys() & theirs.keys():
-            differences[x].append(mine[x] - theirs[x])
-    return {x: estimate(values) for x, values in sorted(differences.items())}
+def mean_curve(runs: Runs, variant: str, other: str = "") -> Curve:
+    """Return the mean of a variant at each x, or of its difference to another, paired by repetition."""
+    values: dict[float, list[float]] = defaultdict(list)
+    for curves in runs.values():
+        own = curves.get(variant, {})
+        base = curves.get(other, {}) if other else dict.fromkeys(own, 0.0)
+        for x in own.keys() & base.keys():
+            values[x].append(own[x] - base[x])
+    return {x: estimate(found) for x, found in sorted(values.items())}
 
 
 def mean_of(curve: dict[float, float]) -> float:
@@ -119,22 +105,21 @@ def mean_of(curve: dict[float, float]) -> float:
     return float(np.mean(list(curve.values())))
 
 
-def curve_mean(
-    rows: Iterable[Row], metric: str, dataset: str, variant: str, other: str | None = None
-) -> Estimate:
-    """Return the mean over the whole curve (minus the other's, paired by repetition)."""
+def curve_mean(runs: Runs, variant: str, other: str = "") -> Estimate:
+    """Return the mean over the whole curve of a variant, or of its difference to another."""
 
-    def statistic(found: Curves) -> float:
-        if variant not in found or (other is not None and other not in found):
-            raise KeyError(variant)
-        return mean_of(found[variant]) - (0.0 if other is None else mean_of(found[other]))
+    def statistic(curves: Curves) -> float:
+        return mean_of(curves[variant]) - (mean_of(curves[other]) if other else 0.0)
 
-    return over_repetitions(rows, metric, dataset, statistic)
+    return over_repetitions(runs, statistic)
 
 
 def datasets_of(rows: Iterable[Row]) -> list[str]:
     """Return the datasets that have rows, in the paper's order."""
-    order = list(SETTINGS)
-    return sorted(
-        {row.dataset for row in rows}, key=lambda d: (order.index(d) if d in order else len(order), d)
-    )
+    there = {row.dataset for row in rows}
+    return [name for name in SETTINGS if name in there] + sorted(there - SETTINGS.keys())
+
+
+def variants_of(rows: Iterable[Row]) -> list[str]:
+    """Return the variants that have rows, in the order of the rows."""
+    return list(dict.fromkeys(row.variant for row in rows))
