@@ -113,13 +113,6 @@ def test_unfinished_repetition_is_left_out_of_the_summary() -> None:
     np.testing.assert_allclose([areas[0].mean for areas in summary.areas], [0.6, 0.5])
 
 
-def test_lower_log_loss_ranks_first() -> None:
-    rows = [
-        _row("p", 0, name, 10, loss)._replace(metric="log loss") for name, loss in (("a", 2.0), ("b", 1.0))
-    ]
-    assert summarise(rows, "log loss").strategies == ["b", "a"]
-
-
 def test_critical_difference_is_that_of_demsar() -> None:
     """Demsar (2006), section 3.2.3: five classifiers, 30 datasets: q = 2.728."""
     assert critical_difference(5, 30) == pytest.approx(2.728 * (5 * 6 / (6 * 30)) ** 0.5, abs=1e-3)

@@ -28,7 +28,7 @@ from everylabel.core.errors import EverylabelError, need
 from everylabel.core.files import write_atomically
 from everylabel.experiments.data import Data, Setting, digest_of
 from everylabel.experiments.engine import Cell, Experiment
-from everylabel.experiments.reporting.summary import Estimate, datasets_of, estimate, runs_of
+from everylabel.experiments.reporting.summary import Estimate, datasets_of, estimate, runs_of, variants_of
 from everylabel.experiments.results import Measurement, Row
 from everylabel.experiments.selecting import Choose, Labelled, learning_curve
 from everylabel.models.scaling import fit_pool_scaling, suited_precision
@@ -43,7 +43,7 @@ METRICS = {
     "accuracy of the rest": "accuracy on items without a label",
 }
 USUAL = ("random", "margin", "margin/batch", "entropy", "badge/batch", "typiclust", "lookahead", "herding")
-AT_ONCE, ELSEWHERE = "/batch", "skactiveml:"
+AT_ONCE, SKACTIVEML = "/batch", "skactiveml:"  # after, and before, the name of a strategy
 MANY = 5
 
 
@@ -82,7 +82,7 @@ class Comparison(Experiment):
 
     def __init__(self, strategies: Sequence[str], batch: int, cycles: int, candidates: int | None) -> None:
         self.strategies = tuple(strategies)
-        self.batch, self.cycles, self.candidates = batch, cycles, candidates
+        self.cycles, self.candidates = cycles, candidates
         self.grid = f"compare, b = {batch}, {cycles} cycles, candidates {candidates or 'all'}"
         for strategy in self.strategies:
             chooser(strategy)
@@ -107,8 +107,7 @@ class Comparison(Experiment):
             posterior = laplace(mean, x, labels=y, prior_precision=precision)
             return Labelled(posterior, data, single, labelled), _evaluate(mean, data, labelled)
 
-        choose = chooser(cell.part, self.candidates)
-        return learning_curve(cell, data, choose, self.batch, self.cycles, fit)
+        return learning_curve(cell, data, chooser(cell.part, self.candidates), self.cycles, fit)
 
 
 def _evaluate(mean: np.ndarray, data: Data, labelled: np.ndarray) -> dict[str, float]:
@@ -137,8 +136,8 @@ def chooser(strategy: str, candidates: int | None = None) -> Choose:
     def some(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
         return state.candidates(rng, max(candidates or len(state.x), n))
 
-    if strategy.startswith(ELSEWHERE):
-        return _skactiveml(strategy.removeprefix(ELSEWHERE), some)
+    if strategy.startswith(SKACTIVEML):
+        return _skactiveml(strategy.removeprefix(SKACTIVEML), some)
     name = strategy.removesuffix(AT_ONCE)
     get(name)
     at_once = strategy.endswith(AT_ONCE) or name in NEED_NO_MODEL
@@ -158,7 +157,7 @@ def _skactiveml(name: str, some: Choose) -> Choose:
     wants = set(inspect.signature(kind.query).parameters) if queries else set()
     if "candidates" not in wants or wants & {"reg", "query_kwargs"}:
         raise EverylabelError(
-            f"strategy is {ELSEWHERE + name!r}; expected a class of skactiveml.pool that chooses for "
+            f"strategy is {SKACTIVEML + name!r}; expected a class of skactiveml.pool that chooses for "
             "classification, such as skactiveml:Badge"
         )
 
@@ -174,7 +173,7 @@ def _skactiveml(name: str, some: Choose) -> Choose:
             rule = kind(**usual)
             return np.asarray(rule.query(data.x, known, candidates=candidates, batch_size=n, **models))
         except (TypeError, ValueError) as error:
-            raise EverylabelError(f"strategy {ELSEWHERE + name!r} refuses {data.name}: {error}") from error
+            raise EverylabelError(f"strategy {SKACTIVEML + name!r} refuses {data.name}: {error}") from error
 
     return choose
 
@@ -212,15 +211,14 @@ class Summary(NamedTuple):
     blocks: str  # the unit of a rank: dataset or repetition
 
 
-def summarise(rows: Sequence[Row], metric: str = "accuracy") -> Summary:
+def summarise(rows: Sequence[Row]) -> Summary:
     """Return the comparison over repetitions that all strategies have finished, best rank first."""
     from scipy.stats import rankdata
 
-    sign = -1.0 if metric == "log loss" else 1.0
-    names = list(dict.fromkeys(row.variant for row in rows))
+    names = variants_of(rows)
     areas: dict[str, np.ndarray] = {}
     for dataset in datasets_of(rows):
-        runs = runs_of(rows, metric, dataset).values()
+        runs = runs_of(rows, "accuracy", dataset).values()
         complete = [[_area(run[name]) for name in names] for run in runs if run.keys() >= set(names)]
         if complete:
             areas[dataset] = np.array(complete)  # (repetitions, strategies)
@@ -229,12 +227,12 @@ def summarise(rows: Sequence[Row], metric: str = "accuracy") -> Summary:
             "no repetition is complete yet; expected at least one that all strategies finished"
         )
     means = np.array([some.mean(axis=0) for some in areas.values()])
-    every = sign * np.concatenate(list(areas.values()))
+    every = np.concatenate(list(areas.values()))
     ahead = (every[:, :, None] > every[:, None, :]) + 0.5 * (every[:, :, None] == every[:, None, :])
     of_datasets = len(areas) >= MANY
-    blocks = sign * means if of_datasets else every
+    blocks = means if of_datasets else every
     ranks = np.asarray(rankdata(-blocks, axis=1)).mean(axis=0)  # ties share their mean rank
-    regret = (np.max(sign * means, axis=1, keepdims=True) - sign * means).mean(axis=0)
+    regret = (means.max(axis=1, keepdims=True) - means).mean(axis=0)
     best = np.argsort(ranks, kind="stable")
     return Summary(
         [names[i] for i in best],
@@ -249,13 +247,13 @@ def summarise(rows: Sequence[Row], metric: str = "accuracy") -> Summary:
     )
 
 
-def critical_difference(k: int, n: int, level: float = 0.05) -> float:
-    """Return the difference of mean ranks that is significant, of k strategies in n blocks (Nemenyi)."""
+def critical_difference(k: int, n: int) -> float:
+    """Return the difference of mean ranks that is significant at 5 %: k strategies, n blocks (Nemenyi)."""
     from scipy.stats import studentized_range
 
     if k < 2 or n < 2:
         return float("nan")
-    return float(studentized_range.ppf(1 - level, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n)))
+    return float(studentized_range.ppf(0.95, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n)))
 
 
 def _area(curve: Mapping[float, float]) -> float:

@@ -206,7 +206,7 @@ class NetworkBatches(_OnItems):
             known = Labelled(state.posterior, data, state.x.astype(np.float32), labelled)
             return known, {"accuracy": state.accuracy(data.test_y)}
 
-        return learning_curve(cell, data, CHOOSERS[cell.part], data.setting.batch, self.cycles, fit)
+        return learning_curve(cell, data, CHOOSERS[cell.part], self.cycles, fit)
 
 
 class NetworkIntervals(_OnItems):

@@ -126,7 +126,7 @@ class _Curves(Experiment):
     def curve(self, cell: Cell, data: Data, cycles: int) -> list[Measurement]:
         """Return the learning curve of the cell's strategy."""
         fit = fit_last_layer(data, cell.training)
-        return learning_curve(cell, data, CHOOSERS[cell.part], data.setting.batch, cycles, fit)
+        return learning_curve(cell, data, CHOOSERS[cell.part], cycles, fit)
 
 
 class BatchSelection(_Curves):
@@ -210,11 +210,9 @@ class Imbalance(_Harder):
         return data._replace(x=data.x[kept], y=data.y[kept])
 
 
-def learning_curve(
-    cell: Cell, data: Data, choose: Choose, batch: int, cycles: int, fit: Fit
-) -> list[Measurement]:
-    """Return the figures after every cycle of `batch` labels; the first labels are random."""
-    rng = cell.rng()
+def learning_curve(cell: Cell, data: Data, choose: Choose, cycles: int, fit: Fit) -> list[Measurement]:
+    """Return the figures after every cycle of b labels; the first labels are random."""
+    rng, batch = cell.rng(), data.setting.batch
     labelled = cell.shared_rng().choice(len(data.x), min(batch, len(data.x)), replace=False)
     rows: list[Measurement] = []
     for cycle in range(cycles + 1):

@@ -55,7 +55,7 @@ class SessionState(NamedTuple):
     @property
     def n_rows(self) -> int:
         """The number of rows of the source, with rows that were skipped."""
-        rows = [row for row in map(self.project.row, range(len(self.project.ids))) if row is not None]
+        rows = source_rows(self.project).values()
         return max([len(rows) + len(self.project.skipped), *(row + 1 for row in rows)])
 
     def column(self) -> list[str | None]:
@@ -75,6 +75,12 @@ class SessionState(NamedTuple):
             raise EverylabelError("there are no labels of two classes yet; expected some: label on the page")
         ready = prepare(rows.of(self.label_set.ids))
         return classifier_of(ready, self.label_set)
+
+
+def source_rows(items: Items) -> dict[int, int]:
+    """Return the row in the source of each item that has one, by the item's position."""
+    rows = map(items.row, range(len(items.ids)))
+    return {i: row for i, row in enumerate(rows) if row is not None}
 
 
 def state_of(opened: Opened) -> SessionState:
@@ -203,10 +209,9 @@ def features_of(items: Any, state: SessionState, rows: FeatureTable, encoder: En
         raise EverylabelError(
             f"items have {found.shape[1]} features; expected {width}, as the labelled items have"
         )
-    places = [row for row in map(new.row, range(len(new.ids))) if row is not None]
     whole = np.full((len(new.ids) + len(new.skipped), width), np.nan)
     if found.shape[1]:
-        whole[places] = found
+        whole[list(source_rows(new).values())] = found
     return whole
 
 
@@ -214,15 +219,14 @@ def _own(state: SessionState, rows: FeatureTable, encoder: Encoder) -> np.ndarra
     """Return features of the session's own items; items outside the pool are embedded."""
     project = state.project
     whole = np.full((state.n_rows, rows.features.shape[1]), np.nan)
-    places = [(i, row) for i, row in enumerate(map(project.row, range(len(project.ids)))) if row is not None]
-    known = [(i, row) for i, row in places if project.ids[i] in rows]
-    whole[[row for _, row in known]] = rows.of([project.ids[i] for i, _ in known])
-    missing = [(i, row) for i, row in places if project.ids[i] not in rows]
+    missing = source_rows(project)
+    known = {i: missing.pop(i) for i in list(missing) if project.ids[i] in rows}
+    whole[list(known.values())] = rows.of([project.ids[i] for i in known])
     encode = encoder() if missing else None
     if encode is not None:
-        found = encode(project.some([i for i, _ in missing]))
+        found = encode(project.some(list(missing)))
         if found.shape[1]:
-            whole[[row for _, row in missing]] = found
+            whole[list(missing.values())] = found
     return whole
 
 

@@ -26,7 +26,15 @@ from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.quality.accuracy import Interval
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.embed import Embedder
-from everylabel.notebook.results import Encode, SessionState, features_of, n_labels, state_of, with_column
+from everylabel.notebook.results import (
+    Encode,
+    SessionState,
+    features_of,
+    n_labels,
+    source_rows,
+    state_of,
+    with_column,
+)
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import Project
 from everylabel.web.server import opened_server
@@ -140,9 +148,9 @@ class Session:
         source: Any,
         label_column: str | None,
         background: Background,
-        folder: Path | None = None,
-        tidy: Callable[[], Any] = lambda: None,
-        height: int = HEIGHT,
+        folder: Path | None,
+        tidy: Callable[[], Any],
+        height: int,
     ) -> None:
         self._source, self._label_column = source, label_column
         self._background, self._tidy, self._height = background, tidy, height
@@ -269,7 +277,7 @@ class Session:
             return self.labelled(given.to_frame(kind if given.name is None else given.name), column)
         pandas = need("pandas", "table", "session.to_frame()")
         project, n = self._state().project, self._state().n_rows
-        rows = [row for row in map(project.row, range(len(project.ids))) if row is not None]
+        rows = list(source_rows(project).values())
         columns = dict(project.columns)
         if not columns and project.kind != "features" and not isinstance(project.items, np.ndarray):
             columns = {project.kind: project.items}

@@ -59,7 +59,7 @@ Statistic = Callable[[Curves], float]
 
 
 def tally(
-    found: Sequence[Finding], spoken_of: Iterable[str] | None = None, can: bool = False
+    found: Sequence[Finding], datasets: Iterable[str] | None = None, can: bool = False
 ) -> tuple[str, str]:
     """Return the verdict over the datasets of a claim (None: all), and the figures of all.
 
@@ -67,7 +67,7 @@ def tally(
     one dataset is enough.
     """
     found = [one for one in found if one.estimate.n]
-    counted = [one for one in found if spoken_of is None or one.dataset in spoken_of]
+    counted = [one for one in found if datasets is None or one.dataset in datasets]
     others = [one for one in found if one not in counted]
     parts = ["; ".join(one.text for one in counted)] if counted else []
     parts += [f"others: {'; '.join(one.text for one in others)}"] if others else []
@@ -295,7 +295,7 @@ class Claim(NamedTuple):
     where: str
     experiment: str
     check: Check
-    spoken_of: tuple[str, ...] | None  # datasets; None: all
+    datasets: tuple[str, ...] | None  # None: all
     can: bool = False  # only says that something can happen
     also: str = ""  # an experiment whose rows are needed, too
 
@@ -316,7 +316,7 @@ def judge(rows: Rows) -> list[Verdict]:
     for i, claim in enumerate(CLAIMS, start=1):
         found = rows.get(claim.experiment, []) + rows.get(claim.also, [])
         verdict, text = (
-            tally(claim.check(found), claim.spoken_of, claim.can) if found else ("not tested", UNMEASURED)
+            tally(claim.check(found), claim.datasets, claim.can) if found else ("not tested", UNMEASURED)
         )
         verdicts.append(Verdict(str(i), claim.text, claim.where, verdict, text))
     return verdicts

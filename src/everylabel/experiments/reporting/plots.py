@@ -68,7 +68,6 @@ def panels(
     *,
     metric: str = "accuracy",
     relative_to: str = "",
-    without: Sequence[str] = (),
     log: str = "",
     styles: Mapping[str, tuple[str, str]] = STYLES,
 ) -> Figure:
@@ -76,7 +75,7 @@ def panels(
 
     log names the axes with a logarithmic scale: "", "x" or "xy"; styles has colour and line of a variant.
     """
-    rows = [row for row in rows if row.metric == metric and row.variant not in without]
+    rows = [row for row in rows if row.metric == metric]
     datasets = datasets_of(rows)
     columns = min(3, len(datasets))
     lines = -(-len(datasets) // columns)
