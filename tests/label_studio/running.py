@@ -100,7 +100,13 @@ def running(
     """Serve the stand-in's project; without `background` it reads and writes only on request."""
     api, how = (
         Api(studio.url, studio.token),
-        BackendOptions(url=studio.url, token=studio.token, folder=folder, **{"model": "tfidf", **options}),
+        BackendOptions(
+            url=studio.url,
+            token=studio.token,
+            project=[studio.number],
+            folder=folder,
+            **{"model": "tfidf", **options},
+        ),
     )
     with (
         connect(api, studio.number, how, lambda _: None) as project,

@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -76,12 +77,9 @@ def compare(
     load = partial(load_features, folder=str(folder), batch=batch)
     cells = experiment.cells(names, reps)
     command = shlex.join(["everylabel", *sys.argv[1:]])
-    results = Results(out / "results.sqlite")
-    try:
+    with closing(Results(out / "results.sqlite")) as results:
         run_with_bar(cells, [experiment], load, results, command, jobs, ray)
         page, summary = write_comparison(results.rows(experiment.grid), command, out)
-    finally:
-        results.close()
     console = Console()
     console.print(_table(summary))
     console.print(f"report: {page.resolve().as_uri()}", highlight=False, soft_wrap=True)

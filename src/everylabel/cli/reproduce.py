@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -98,8 +98,7 @@ def reproduce(
     training = "fast" if fast else "recipe"
     cells = [] if report_only else _cells(experiments or [], dataset or [], reps, training, folder)
     command = shlex.join(["everylabel", *sys.argv[1:]])
-    stored = Results(results)
-    try:
+    with closing(Results(results)) as stored:
         if cells:
             loader = partial(load, folder=folder if ray is None else str(Path(folder).absolute()))
             run_with_bar(cells, EXPERIMENTS.values(), loader, stored, command, jobs, ray)
@@ -107,8 +106,6 @@ def reproduce(
         if export is not None:
             stored.export(export)
             console.print(f"measurements written to {export}")
-    finally:
-        stored.close()
     console.print(f"report: {page.resolve().as_uri()}")
 
 

@@ -133,7 +133,7 @@ def reweighted(
     base: Posterior,
     x: np.ndarray,
     y: np.ndarray,
-    weightings: Sequence[tuple[int, float]],
+    weightings: Sequence[tuple[int, float | None]],
     at: np.ndarray,
     n: int,
     rng: np.random.Generator,
@@ -189,7 +189,7 @@ class SpeedUp(Experiment):
             taught = data.x[new], data.y[new]
             retraining = _retraining(data, both, rng)
             for name, (method, step) in usual_updates(data).items():
-                state = samples if method == "monte_carlo" else base
+                state: Any = samples if method == "monte_carlo" else base
                 seconds = _seconds(partial(update, state, *taught, method, step), 3)
                 for way, whole in retraining.items():
                     rows.append(Measurement(name, n, f"speed-up over {way}", whole / seconds))

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class BackendOptions:
 
     url: str
     token: str
-    project: Sequence[int] = ()
+    project: Sequence[int]
     model: str | None = None
     trust_model_code: bool = False
     control: str | None = None
@@ -58,7 +58,7 @@ class BackendOptions:
     page: bool = False
     page_port: int = 8765
     store: str | None = None
-    folder: Path = field(default_factory=Path.cwd)
+    folder: Path
     names_prior: bool | None = None
 
 
@@ -86,14 +86,11 @@ class Connected:
         self.reconciler = Reconciler(api, number, tasks, there, self.learning, self.renewal.ask)
         self._configured = ""
 
-    def start(self, page: bool = False) -> None:
-        """Start the background threads but for `renewal`, which starts once we are registered.
-
-        page : everylabel's page is open, and its answers go to Label Studio
-        """
+    def start(self) -> None:
+        """Start the background threads but for `renewal`, which starts once we are registered."""
         self.arrivals.start()
         self.reconciler.start(LOOK_EVERY)
-        if page:
+        if self.options.page:  # its answers go to Label Studio
             self.outbox.start()
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.api import Api, ApiError, Json
 from everylabel.label_studio.backend import USER, authorization, make_backend, password_of
 from everylabel.label_studio.connected import BackendOptions, Connected, connect
@@ -35,8 +34,6 @@ def serve_label_studio(
     options: BackendOptions, ready: Say = print, note: Say = print, progress: Progress | None = None
 ) -> None:
     """Serve projects until the process is asked to stop; `ready` gets the backend's address."""
-    if not options.project:
-        raise EverylabelError("--project is missing; expected the number of a project, as its address has it")
     api = Api(options.url, options.token)
     local = is_local(options.host)
     password = None if local else password_of(options.token)
@@ -56,7 +53,7 @@ def serve_label_studio(
         def started() -> None:
             ready(address)
             for each in projects.values():
-                each.start(page=options.page)
+                each.start()
             if options.register:
                 work = partial(_register, api, projects, address, password, note)
                 threading.Thread(target=work, name="register", daemon=True).start()

@@ -139,13 +139,13 @@ class _Person:
 
     def label_while(self, budget: threading.Semaphore, done: Callable[[], Any]) -> list[float]:
         """Label until the budget is spent or no item is left; return the milliseconds of each label."""
-        taken = []
+        milliseconds = []
         while self.task is not None and self._skip_unknown() and budget.acquire(blocking=False):
             item = self.task["item"]["id"]
-            said = self._answer(item)
-            self._say_no(item, said)
+            answer = self._answer(item)
+            self._reject_others(item, answer)
             copies = self._copies(item, budget)
-            body = {"person": self.name, "class": said, "key": new_key()}
+            body = {"person": self.name, "class": answer, "key": new_key()}
             start = time.perf_counter()
             if self.several:
                 reply = self.client.post("/api/label_set", item=item, **self._set(item))
@@ -153,30 +153,30 @@ class _Person:
                 reply = self.client.post("/api/label_many", items=[item, *copies], **body)
             else:
                 reply = self.client.post("/api/label", item=item, **body)
-            taken += (1 + len(copies)) * [1e3 * (time.perf_counter() - start)]
+            milliseconds += (1 + len(copies)) * [1e3 * (time.perf_counter() - start)]
             self.counts["keys"] += 1
             self.task = reply["next"]
             for _ in range(1 + len(copies)):
                 done()
-        return taken
+        return milliseconds
 
     def _set(self, item: str) -> dict[str, Any]:
         """Return an item's classes as the body of a request; an error changes one of them."""
-        told = names_in(self.truth[item])
-        present = {*told.present}
+        true = names_in(self.truth[item])
+        present = {*true.present}
         if self.rng.random() < self.noise:
             present ^= {str(self.rng.choice(self.names))}
-        absent = None if told.absent is None else [name for name in told.absent if name not in present]
+        absent = None if true.absent is None else [name for name in true.absent if name not in present]
         return {"person": self.name, "key": new_key(), "present": sorted(present), "absent": absent}
 
-    def _say_no(self, item: str, said: str) -> None:
-        """Reject proposed classes until the proposal is `said`, up to `NOES` times."""
+    def _reject_others(self, item: str, answer: str) -> None:
+        """Reject proposed classes until the proposal is the answer, up to `NOES` times."""
         while self.hands == "yes-no" and self.task is not None:
             proposed = self._proposed()
-            if proposed == self.numbers[said]:
+            if proposed == self.numbers[answer]:
                 return
-            gone = len(self.task["ruled_out"])
-            if proposed is None or gone >= min(NOES, len(self.numbers) - 1):
+            n_rejected = len(self.task["ruled_out"])
+            if proposed is None or n_rejected >= min(NOES, len(self.numbers) - 1):
                 self.counts["looked_up"] += 1
                 return
             body = {"person": self.name, "item": item, "class": proposed, "key": new_key()}
@@ -195,14 +195,13 @@ class _Person:
         if self.hands != "bulk" or self.task is None or self.task["reason"] != "chosen":
             return []
         copies = self.client.get("/api/queues/copies", item=item)["items"]
-        found = [each["id"] for each in copies if each["sure"]]  # the others are not ticked
-        right = [each for each in found if self.truth.get(each) == self.truth[item]]
-        wrong = len(found) - len(right)
+        ticked = [each["id"] for each in copies if each["sure"]]
+        right = [each for each in ticked if self.truth.get(each) == self.truth[item]]
+        wrong = len(ticked) - len(right)
         if len(right) <= 1 + wrong:  # a list this short does not pay
             return []
-        some = [each for each in right if budget.acquire(blocking=False)]
         self.counts.update(keys=1 + wrong, groups=1, wrong=wrong)
-        return some
+        return [each for each in right if budget.acquire(blocking=False)]
 
     def _skip_unknown(self) -> bool:
         """Answer 'cannot tell' for items without a true label; return whether an item is left."""
@@ -355,10 +354,10 @@ def _plot(points: Sequence[Point], out: Path, name: str) -> None:
     axes = figure.subplots()
     true = [(p.labels, p.accuracy) for p in points if p.accuracy is not None]
     axes.plot(*zip(*true, strict=True), marker="o", label="true accuracy on the rest") if true else None
-    known = [p for p in points if p.estimate is not None]
-    if known:
-        x, low, high = zip(*((p.labels, p.low, p.high) for p in known), strict=True)
-        axes.plot(x, [p.estimate for p in known], linestyle="--", label="the page's estimate, 95 %")
+    known = np.array([(p.labels, p.estimate, p.low, p.high) for p in points if p.estimate is not None], float)
+    if len(known):
+        x, estimate, low, high = known.T
+        axes.plot(x, estimate, linestyle="--", label="the page's estimate, 95 %")
         axes.fill_between(x, low, high, alpha=0.2)
     axes.set(xlabel="labels", ylabel="accuracy", title=name, ylim=(0, 1.02))
     axes.grid(alpha=0.3)
