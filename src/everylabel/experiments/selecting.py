@@ -37,7 +37,7 @@ class Labelled(NamedTuple):
         return Pool(self.x, self.posterior, labelled_idx=self.idx, labels=self.data.y[self.idx])
 
     def candidates(self, rng: np.random.Generator, most: int = CANDIDATES) -> np.ndarray:
-        """Return the candidates of a cycle: so many random instances without a label."""
+        """Return the candidates of a cycle: `most` random instances without a label, or all."""
         free = np.setdiff1d(np.arange(len(self.x)), self.idx)
         return free if len(free) <= most else np.sort(rng.choice(free, most, replace=False))
 
