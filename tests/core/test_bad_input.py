@@ -164,6 +164,13 @@ def _far(rows: int = 40, at: int = 7) -> tuple[np.ndarray, np.ndarray]:
     ("call", "name"),
     [
         (lambda x, y: el.fit_map(x, y, 3), "features"),
+        (lambda x, y: el.laplace(np.zeros((4, 3)), x), "features"),
+        (lambda x, y: el.update(el.laplace(np.zeros((4, 3)), x[:0]), x, y), "features"),
+        (lambda x, y: el.Pool(x, el.laplace(np.zeros((4, 3)), x[:0])), "features"),
+        (
+            lambda x, y: el.Pool(torch.as_tensor(x), el.laplace(torch.zeros(4, 3), torch.ones(0, 3))),
+            "features",
+        ),
         (lambda x, y: el.LaplaceClassifier().fit(x, y), "X"),
         (lambda x, y: el.LaplaceClassifier().partial_fit(x, y), "X"),
         (lambda x, y: el.LaplaceClassifier().fit(x[:5], y[:5], unlabelled=x), "unlabelled"),
@@ -172,3 +179,33 @@ def _far(rows: int = 40, at: int = 7) -> tuple[np.ndarray, np.ndarray]:
 def test_row_far_out_of_scale_is_named(call: Any, name: str) -> None:
     with pytest.warns(EverylabelWarning, match=f"{name} has 1 row with numbers .* as most: row 7; expected"):
         call(*_far())
+
+
+def test_new_row_is_compared_with_those_learned_before() -> None:
+    x, y = _far()
+    post = el.laplace(np.zeros((4, 3)), x[:5], labels=y[:5])
+    with pytest.warns(EverylabelWarning, match="features has 1 row .* as most: row 1; expected"):
+        el.update(post, x[6:8], y[6:8])
+
+
+def _learn_and_update(x: np.ndarray, y: np.ndarray) -> None:
+    classifier = el.LaplaceClassifier(update="second_order", scale_features=False).fit(x[:2000], y[:2000])
+    classifier.partial_fit(x[2000:2001], y[2000:2001])
+
+
+def _learn_from_pool(x: np.ndarray, y: np.ndarray) -> None:
+    pool = el.Pool(x, el.laplace(np.zeros((4, 3)), x[20:100], labels=y[20:100]))
+    pool.add(7, y[7])
+
+
+@pytest.mark.parametrize("call", [_learn_and_update, _learn_from_pool])
+def test_row_far_out_of_scale_is_named_once(call: Any) -> None:
+    with pytest.warns(EverylabelWarning, match="as large as most") as told:
+        call(*_far(rows=3000))
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.int64, np.float16])
+def test_whole_and_half_precision_numbers_of_one_scale_are_not_outliers(dtype: Any) -> None:
+    x = np.random.default_rng(0).integers(0, 5, size=(40, 3)).astype(dtype)
+    el.Pool(x, el.laplace(np.zeros((4, 3)), x[:0].astype(float)))  # a warning would fail the test

@@ -1,7 +1,9 @@
 """Checks of user input. Each returns clean float64 / int64 arrays or raises an error that says what to do."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,9 @@ _LARGEST = 1e100  # its square, and sums of such squares, are finite
 _HEAVIEST = 1e15  # beside a larger weight, a weight of 1 is lost in double precision
 FAR = 1000  # a row this many times as large as the median is most likely wrong
 LOOKED_AT = 10**8  # numbers checked for such rows; checking more would delay the start
+COMPARED = 1000  # learned rows with which the rows of an update are compared; more would delay each label
 _INSTANCES = "(n, d): one row per instance, one column per feature"
+_warns = ContextVar("warns of outliers", default=True)
 
 
 def check_choice(value: str, name: str, choices: Sequence[str]) -> str:
@@ -138,21 +142,46 @@ def check_matrix(
     )
 
 
-def outlying_rows(features: Array) -> np.ndarray:
-    """Return the rows with a finite number more than FAR times as large as most rows have."""
+def outlying_rows(features: Array, learned: Array | None = None) -> np.ndarray:
+    """Return the rows with a finite number more than FAR times as large as most rows have.
+
+    learned : other rows that count among the most
+    """
     n, d = features.shape
-    if n < 3 or not d or n * d > LOOKED_AT:
+    if not n or not d or n * d > LOOKED_AT:
         return np.zeros(0, np.int64)
+    sizes = _sizes(features)
+    every = sizes
+    if learned is not None and learned.shape[0]:
+        every = np.append(sizes, _sizes(learned[:: max(1, learned.shape[0] // COMPARED), :]))
+    usual = float(np.median(every))
+    if len(every) < 3 or not usual > 0.0:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(
+        (sizes > FAR * usual) & np.isfinite(sizes)
+    )  # infinite numbers are refused elsewhere
+
+
+def _sizes(features: Array) -> np.ndarray:
+    """Return the largest absolute number of each row."""
     xp = namespace(features=features)
-    sizes = to_numpy(xp.maximum(xp.max(features, axis=1), -xp.min(features, axis=1)))
-    usual = float(np.median(sizes))
-    far = (sizes > FAR * usual) & np.isfinite(sizes)  # infinite numbers are refused elsewhere
-    return np.flatnonzero(far) if usual > 0.0 else np.zeros(0, np.int64)
+    largest, smallest = (to_numpy(bound(features, axis=1)).astype(np.float64) for bound in (xp.max, xp.min))
+    return np.maximum(largest, -smallest)
 
 
-def warn_of_outliers(features: Array, name: str) -> None:
-    """Warn of rows so large that the model can hardly distinguish the others."""
-    far = outlying_rows(features)
+@contextmanager
+def outliers_known() -> Iterator[None]:
+    """Context manager and decorator: warn of no outliers, since the caller has checked the features."""
+    token = _warns.set(False)
+    try:
+        yield
+    finally:
+        _warns.reset(token)
+
+
+def warn_of_outliers(features: Array, name: str, learned: Array | None = None) -> None:
+    """Warn of rows so large that the model can hardly distinguish the others; `learned` as above."""
+    far = outlying_rows(features, learned) if _warns.get() else ()
     if len(far):
         rows = listed([str(i) for i in far])
         warnings.warn(

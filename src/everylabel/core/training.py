@@ -197,6 +197,7 @@ def laplace(
     prior_precision = check_positive(prior_precision, "prior_precision")
     like = as_array(mean, "mean") if hasattr(mean, "shape") else None
     array = check_matrix(features, "features", like=like, like_name="mean")
+    warn_of_outliers(array, "features")
     mean, bias = check_mean(mean, array, binary=likelihood == "binary")
     design = with_bias(array) if bias else array
     weights = check_weights(weights, design.shape[0], design)

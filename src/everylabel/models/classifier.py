@@ -30,7 +30,13 @@ from everylabel.core import (
     update,
 )
 from everylabel.core.arrays import softmax
-from everylabel.core.checks import check_choice, check_matrix, check_positive, warn_of_outliers
+from everylabel.core.checks import (
+    check_choice,
+    check_matrix,
+    check_positive,
+    outliers_known,
+    warn_of_outliers,
+)
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.updates import METHODS
@@ -387,6 +393,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         self._taught, self._first_classes = [(X.copy(), y.copy(), weights.copy())], classes
         self._declared = classes[:0]
 
+    @outliers_known()
     def _train(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, classes: np.ndarray) -> None:
         """Train on (X, y) with the present scaling."""
         several = y.ndim == 2
@@ -416,6 +423,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         precision = self._precision(len(classes))
         return self.names_.rows_if_confirmed(classes, X, numbers, self._scaling, precision)
 
+    @outliers_known()
     def _train_without(self, gone: Examples) -> None:
         """Retrain without these examples."""
         if self.matrix_ is not None:  # scaled in another batch, a row may differ in rounding and is not found
@@ -488,6 +496,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
                 f"a dict with update={self.update!r}, or update='refit'"
             )
 
+    @outliers_known()
     def _learn(
         self,
         X: np.ndarray,

@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from everylabel.core.checks import check_choice, check_features, check_positive, check_weights
+from everylabel.core.checks import (
+    check_choice,
+    check_features,
+    check_positive,
+    check_weights,
+    warn_of_outliers,
+)
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Labelled, Posterior
@@ -112,6 +118,8 @@ def update(
     weights = check_weights(weights, design.shape[0], design)
     if design.shape[0] == 0:
         return posterior
+    d, data = posterior.n_features, posterior.data
+    warn_of_outliers(design[:, :d], "features", None if data is None else data.features[:, :d])
     new = Labelled(design, labels, weights)
     if method == "exact":
         return exact.exact(posterior, new, report)
@@ -119,9 +127,9 @@ def update(
         updated = METHODS[method](posterior, new, step_size, joint)
     else:
         updated = first_order.first_order(posterior, new, step_size, joint, covariance=False)
-    if posterior.data is None:
+    if data is None:
         return updated
-    return updated.replace(data=posterior.data.append(new, LIKELIHOODS[posterior.likelihood].targets))
+    return updated.replace(data=data.append(new, LIKELIHOODS[posterior.likelihood].targets))
 
 
 __all__ = ["DEFAULT_STEPS", "METHODS", "Samples", "default_step", "update"]

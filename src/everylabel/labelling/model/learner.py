@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core import laplace
+from everylabel.core.checks import outliers_known
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 from everylabel.labelling.model.training import (
@@ -334,6 +335,7 @@ class Fitted(NamedTuple):
     used_suggestions: bool = False  # whether the posterior learned from suggestions
 
 
+@outliers_known()
 def fit(
     features: "np.ndarray | LazyScaled",
     labels: Mapping[int, Any],
@@ -358,6 +360,7 @@ def fit(
     return Fitted(posterior, evidence, head.targets is not None)
 
 
+@outliers_known()
 def fit_classes(
     features: "np.ndarray | LazyScaled",
     labels: Mapping[int, int],
@@ -404,6 +407,7 @@ def certainty(probabilities: np.ndarray, thresholds: np.ndarray | None) -> float
     return float(np.where(present, probabilities, 1.0 - probabilities).min(initial=1.0))
 
 
+@outliers_known()
 def local_pool(features: Any, posterior: Posterior, known: Mapping[str, Any], exact: bool) -> Pool:
     """Return a pool in this process that learns each label exactly, or by one second-order step."""
     if exact:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core import Posterior, fit_map, laplace
+from everylabel.core.checks import outliers_known
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.core.updates.partial import expected_shares, note_shares
@@ -310,6 +311,7 @@ def confirmed_names(
     return rows if are_confirmed(rows, x, y, n_classes, suited_precision(n_classes)) else None
 
 
+@outliers_known()
 def train(
     features: np.ndarray | LazyScaled,
     labels: Mapping[int, Any],

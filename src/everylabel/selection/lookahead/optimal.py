@@ -24,6 +24,7 @@ from everylabel.core.checks import (
     check_labels,
     check_positive,
     check_rng,
+    outliers_known,
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
@@ -188,7 +189,8 @@ def _by_updates(
     """Yield the same logits by updates, batch by batch, for covariances that classes do not share."""
     for b in tried:
         features = from_numpy(pool.rows(idx[b])[:, : pool.posterior.n_features], pool.posterior.mean)
-        after = update(pool.posterior, features, labels[b].tolist(), step_size=step, joint=joint)
+        with outliers_known():
+            after = update(pool.posterior, features, labels[b].tolist(), step_size=step, joint=joint)
         yield (val_rows @ to_numpy(after.mean)).T[None]
 
 

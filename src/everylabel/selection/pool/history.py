@@ -17,7 +17,7 @@ import numpy as np
 
 from everylabel.core import revise
 from everylabel.core.arrays import Array, array_namespace, from_numpy, zeros
-from everylabel.core.checks import check_features
+from everylabel.core.checks import check_features, outliers_known
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
@@ -55,9 +55,10 @@ class Label:
     residual: Array | None = None  # step_size w (p - e_y), (1, k), for taking back in closed form
 
     def after(self, posterior: Posterior) -> Posterior:
-        return update(
-            posterior, self.features, [self.label], self.method, self.step_size, weights=[self.weight]
-        )
+        with outliers_known():  # the pool has checked its features
+            return update(
+                posterior, self.features, [self.label], self.method, self.step_size, weights=[self.weight]
+            )
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -26,6 +26,7 @@ from everylabel.core.checks import (
     check_positive,
     check_posterior,
     described,
+    warn_of_outliers,
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
@@ -91,6 +92,8 @@ class Pool(LearningPool):
         self.method, self.step_size = _check_options(method, step_size)
         self._begin(posterior)
         self._cached = self._make_cache(features, posterior)
+        if type(self._cached.features) is Features:  # no scaled features or shards, which are long checked
+            warn_of_outliers(self.features, "features")
         self.dtype = self._cached.features.dtype
         self.labels, self.weights, self.state = self._room(len(self))
         self.ruled_out = {int(i): frozenset(classes) for i, classes in (ruled_out or {}).items() if classes}
