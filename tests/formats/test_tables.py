@@ -18,7 +18,14 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.display import Texts
 from everylabel.data.items import Options
 from everylabel.formats.imports import read_labels
-from everylabel.formats.records import Given, all_records, answer_records, label_records, prediction_records
+from everylabel.formats.records import (
+    Given,
+    Predictor,
+    all_records,
+    answer_records,
+    label_records,
+    prediction_records,
+)
 from everylabel.formats.tables import ItemColumns, Records, guarded, item_columns, unguarded, write_table
 from everylabel.projects.project import Remembered
 from tests.formats.items import project
@@ -66,7 +73,7 @@ def test_predictions(form: str) -> None:
     probs = np.random.default_rng(0).dirichlet(np.ones(3), size=9000)
     ids = [f"i{i}" for i in range(9000)]
     items = np.arange(9000)[::2]
-    rows = whole(prediction_records(known(ids), items, lambda at: probs[at], ["a", "b", "c"]), form)
+    rows = whole(prediction_records(known(ids), items, Predictor(probs.__getitem__, ["a", "b", "c"])), form)
     assert len(rows) == 4500
     stored = np.array([[float(row[f"p({name})"]) for name in "abc"] for row in rows])
     assert np.allclose(stored, probs[items], atol=1e-6)
@@ -80,7 +87,8 @@ def test_labels_and_predictions_in_one_table_import_only_labels(tmp_path: Path, 
     probs = np.array([[0.25, 0.75], [0.5, 0.5], [0.9, 0.1], [0.2, 0.8]])
     own = project()
     labels = {1: ("card", "Ann, Bob"), 3: ("loan", "Ann")}
-    records = all_records(item_columns(own), labels, [0, 2, 3], lambda at: probs[at], ["card", "loan"])
+    predictor = Predictor(probs.__getitem__, ["card", "loan"])
+    records = all_records(item_columns(own), labels, [0, 2, 3], predictor)
     rows = [(row["label"], row["source"], row["probability"] or None) for row in whole(records, form)]
     assert [(label, source) for label, source, _ in rows] == [
         ("loan", "model"),
@@ -89,13 +97,13 @@ def test_labels_and_predictions_in_one_table_import_only_labels(tmp_path: Path, 
         ("loan", "Ann"),
     ]
     assert [None if p is None else float(p) for _, _, p in rows] == [0.75, None, 0.9, None]
-    records = all_records(item_columns(own), labels, [0, 2], lambda at: probs[at], ["card", "loan"])
+    records = all_records(item_columns(own), labels, [0, 2], predictor)
     path = tmp_path / f"all.{form}"
     path.write_bytes(b"".join(write_table(records, form)))
     found = read_labels(path, own)
     assert [(one.id, one.label) for one in found.labels] == [("b", "card"), ("d", "loan")]
     assert found.skipped == {"the model's own": 2}
-    records = all_records(item_columns(own), labels, [], lambda at: probs[at], ["card", "loan"])
+    records = all_records(item_columns(own), labels, [], predictor)
     assert len(whole(records, form)) == 2
 
 

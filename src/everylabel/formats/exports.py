@@ -16,6 +16,7 @@ from everylabel.formats.label_studio import label_studio_tasks
 from everylabel.formats.model import export_model, linear
 from everylabel.formats.records import (
     Given,
+    Predictor,
     QueueTarget,
     all_records,
     answer_records,
@@ -32,8 +33,7 @@ from everylabel.labelling.model.training import Prepared, prepare
 from everylabel.labelling.queues import QUEUES
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import CANNOT_TELL, NONE, Refused
-from everylabel.models.thresholds import thresholds_of
-from everylabel.projects.predictions import Predicted, probabilities_of, trained, trained_with_evidence
+from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
 
 WHAT = ("labels", "answers", "predictions", "all", "test", *QUEUES)
@@ -98,18 +98,16 @@ def model_export(
         data = TunedClassifier(encoder, *head, label_set.classes).onnx()
         return Export(iter([data]), MODELS[form])
     check_learned(label_set)
-    ready = prepared()
-    posterior = trained(ready, label_set)
-    limits = thresholds_of(posterior, ready.features, label_set.labels)
-    data = export_model(posterior, ready.scaling, label_set.classes, form, limits)
+    model = trained(prepared(), label_set)
+    data = export_model(model.posterior, model.prepared.scaling, label_set.classes, form, model.thresholds)
     return Export(iter([data]), MODELS[form])
 
 
 def linear_head(prepared: Callable[[], Prepared], label_set: LabelSet) -> tuple[np.ndarray, np.ndarray]:
     """Return weights (d, k) and biases (k,) of the model on unscaled features."""
     check_learned(label_set)
-    ready = prepared()
-    return linear(trained(ready, label_set), ready.scaling)
+    model = trained(prepared(), label_set)
+    return linear(model.posterior, model.prepared.scaling)
 
 
 def save_network(project: Project, label_set: LabelSet, folder: Path) -> None:
@@ -133,8 +131,8 @@ def check_learned(label_set: LabelSet) -> None:
 def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None) -> Records:
     """Return a row for each new item, with all columns of its file, or the named ones."""
     columns_of_items, rows = item_columns(predicted.items, columns), np.arange(len(predicted.items.ids))
-    how = predicted.classes, predicted.thresholds
-    return prediction_records(columns_of_items, rows, lambda at: predicted.probabilities[at], *how)
+    predictor = Predictor(lambda at: predicted.probabilities[at], predicted.classes, predicted.thresholds)
+    return prediction_records(columns_of_items, rows, predictor)
 
 
 def _records(
@@ -148,20 +146,14 @@ def _records(
         return label_records(columns_of_items, label_set.labels, classes, label_set.by_model)
     if what == "answers":
         return answer_records(columns_of_items, given(label_set), classes)
-    ready = prepared()
-    posterior, evidence = trained_with_evidence(ready, label_set)
-    limits = thresholds_of(posterior, ready.features, label_set.labels)
-
-    def probabilities(at: np.ndarray) -> np.ndarray:
-        return probabilities_of(at, ready, posterior, evidence)
-
+    model = trained(prepared(), label_set)
+    predictor = Predictor(model.probabilities, classes, model.thresholds)
     if what == "test":
-        return held_out_records(columns_of_items, label_set.test, probabilities, classes, limits)
-    left = to_predict(len(ready.features), label_set)
+        return held_out_records(columns_of_items, label_set.test, predictor)
+    left = to_predict(len(model.prepared.features), label_set)
     if what == "all":
-        people = _labels_of_people(label_set)
-        return all_records(columns_of_items, people, left, probabilities, classes, limits)
-    return prediction_records(columns_of_items, left, probabilities, classes, limits)
+        return all_records(columns_of_items, _labels_of_people(label_set), left, predictor)
+    return prediction_records(columns_of_items, left, predictor)
 
 
 def exported(label_set: LabelSet) -> set[int]:

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from heapq import merge
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,8 +21,7 @@ from everylabel.labelling.queues import QueueData, QueueRequest, labelled_otherw
 from everylabel.labelling.sources.consensus import find_consensus
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import GIVEN, NONE, ClassSet, Value
-from everylabel.models.thresholds import thresholds_of
-from everylabel.projects.predictions import confirmed_name_rows, probabilities_of, trained_with_evidence
+from everylabel.projects.predictions import confirmed_name_rows, trained
 
 PREDICTED = 4096  # instances predicted at a time
 LABELS: dict[str, type] = {"label": str}
@@ -114,74 +115,61 @@ def answer_records(about: ItemColumns, answers: Iterable[Given], classes: Sequen
     return about.records(ANSWERS, rows)
 
 
+class Predictor(NamedTuple):
+    """Predicts items, as they are written.
+
+    probabilities : from positions (b,) to (b, k)
+    thresholds : (k,) if items may have several classes
+    """
+
+    probabilities: Callable[[np.ndarray], np.ndarray]
+    classes: Sequence[str]
+    thresholds: np.ndarray | None = None
+
+    def predict(
+        self, items: Sequence[int] | np.ndarray
+    ) -> Iterator[tuple[int, tuple[str, float], np.ndarray]]:
+        """Yield items with `predicted` and the probabilities (k,), PREDICTED at a time."""
+        positions = np.asarray(items, dtype=np.int64)
+        for at in range(0, len(positions), PREDICTED):
+            chunk = positions[at : at + PREDICTED]
+            probs = np.asarray(self.probabilities(chunk), np.float64)
+            for i, row in zip(chunk.tolist(), probs, strict=True):
+                yield i, predicted(row, self.classes, self.thresholds), row
+
+
 def all_records(
     about: ItemColumns,
     labels: Mapping[int, tuple[str, str]],
     items: Sequence[int] | np.ndarray,
-    probabilities: Callable[[np.ndarray], np.ndarray],
-    classes: Sequence[str],
-    thresholds: np.ndarray | None = None,
+    predictor: Predictor,
 ) -> Records:
     """Return labels and predictions in one table, in the order of the source; `source` names who gave it.
 
     labels : class and people, of each labelled item
-    items : items to predict
-    probabilities : from positions (b,) to (b, k)
-    thresholds : (k,) if items may have several classes
+    items : items to predict, unless they have a label
     """
-    left = {*np.asarray(items).tolist()} - labels.keys()
-    found = _probabilities(sorted(left), probabilities)
-
-    def rows() -> Iterator[tuple[int, Sequence[Any]]]:
-        for i in sorted({*labels, *left}):
-            if i in left:
-                label, sure = predicted(next(found)[1], classes, thresholds)
-                yield i, (label, MODEL, sure)
-            else:
-                yield i, (*labels[i], None)
-
-    return about.records({"label": str, "source": str, "probability": float}, rows())
+    left = sorted({*np.asarray(items).tolist()} - labels.keys())
+    given = ((i, (*labels[i], None)) for i in sorted(labels))
+    added = ((i, (label, MODEL, sure)) for i, (label, sure), _ in predictor.predict(left))
+    rows = merge(given, added, key=itemgetter(0))
+    return about.records({"label": str, "source": str, "probability": float}, rows)
 
 
 def prediction_records(
-    about: ItemColumns,
-    items: Sequence[int] | np.ndarray,
-    probabilities: Callable[[np.ndarray], np.ndarray],
-    classes: Sequence[str],
-    thresholds: np.ndarray | None = None,
+    about: ItemColumns, items: Sequence[int] | np.ndarray, predictor: Predictor
 ) -> Records:
-    """Return the predicted class (or classes) and all probabilities of items, predicted as they are written.
-
-    probabilities : from positions (b,) to (b, k)
-    thresholds : (k,) if items may have several classes
-    """
-    found = _probabilities(items, probabilities)
-    rows = ((i, (*predicted(row, classes, thresholds), *np.round(row, 6).tolist())) for i, row in found)
+    """Return the predicted class (or classes) and all probabilities of items."""
+    rows = ((i, (*said, *np.round(row, 6).tolist())) for i, said, row in predictor.predict(items))
     columns: dict[str, type] = {"label": str, "probability": float}
-    return about.records(columns | {f"p({name})": float for name in classes}, rows)
+    return about.records(columns | {f"p({name})": float for name in predictor.classes}, rows)
 
 
-def held_out_records(
-    about: ItemColumns,
-    test: Mapping[int, Value],
-    probabilities: Callable[[np.ndarray], np.ndarray],
-    classes: Sequence[str],
-    thresholds: np.ndarray | None = None,
-) -> Records:
+def held_out_records(about: ItemColumns, test: Mapping[int, Value], predictor: Predictor) -> Records:
     """Return a row for each test item that has a label, in the order of the source."""
-    found = _probabilities(sorted(test), probabilities)
-    rows = ((i, (named(test[i], classes), *predicted(row, classes, thresholds))) for i, row in found)
+    found = predictor.predict(sorted(test))
+    rows = ((i, (named(test[i], predictor.classes), *said)) for i, said, _ in found)
     return about.records(HELD_OUT, rows)
-
-
-def _probabilities(
-    items: Sequence[int] | np.ndarray, probabilities: Callable[[np.ndarray], np.ndarray]
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield items with their probabilities (k,), PREDICTED at a time."""
-    positions = np.asarray(items, dtype=np.int64)
-    for at in range(0, len(positions), PREDICTED):
-        chunk = positions[at : at + PREDICTED]
-        yield from zip(chunk.tolist(), np.asarray(probabilities(chunk), np.float64), strict=True)
 
 
 def predicted(probs: np.ndarray, classes: Sequence[str], thresholds: np.ndarray | None) -> tuple[str, float]:
@@ -249,9 +237,8 @@ def _look(prepared: Prepared, label_set: LabelSet) -> QueueData:
     answers, labels, k = label_set.answers, label_set.labels, len(label_set.classes)
     if not labels:
         return QueueData(prepared.features, None, labels, answers, {})
-    posterior, evidence = trained_with_evidence(prepared, label_set)
-    probs = probabilities_of(np.arange(len(prepared.features)), prepared, posterior, evidence)
-    multi, limits = label_set.multi_label, thresholds_of(posterior, prepared.features, label_set.labels)
+    model, multi = trained(prepared, label_set), label_set.multi_label
+    probs, limits = model.probabilities(np.arange(len(prepared.features))), model.thresholds
     both = {**labels, **dict.fromkeys(label_set.none, k)}
     columns = [*range(k), NONE] if label_set.none else list(range(k))
     known = columns, confirmed_name_rows(prepared, label_set), label_set.ruled_out

@@ -6,6 +6,7 @@ New items are embedded like the project's own, or given as features.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,52 +63,58 @@ class Head(NamedTuple):
         return np.asarray(predict_proba(self.posterior, scaled, method="mean"))
 
 
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A model of a project's scaled features, and the suggestions' evidence about its items."""
+
+    prepared: Prepared
+    label_set: LabelSet
+    posterior: Posterior
+    evidence: Evidence | None = None
+
+    @cached_property
+    def thresholds(self) -> np.ndarray | None:
+        """Thresholds (k,) of the classes; None if an item has one class."""
+        return thresholds_of(self.posterior, self.prepared.features, self.label_set.labels)
+
+    def probabilities(self, items: np.ndarray) -> np.ndarray:
+        """Return class probabilities (m, k) of the project's own items, given their suggestions."""
+        rows = self.prepared.features[items].astype(np.float64)
+        probs = np.asarray(predict_proba(self.posterior, rows, method="mean"))
+        if self.evidence is None:
+            return probs
+        return np.asarray(softmax(self.evidence.combined(items, np.log(np.maximum(probs, 1e-300)))))
+
+
 def head_of(project: Project, label_set: LabelSet) -> Head:
     """Return the model trained exactly on all labels of a project."""
-    prepared = prepare(project.features)
-    posterior = trained(prepared, label_set)
-    limits = thresholds_of(posterior, prepared.features, label_set.labels)
-    return Head(posterior.replace(data=None), prepared.scaling, tuple(map(str, label_set.classes)), limits)
+    model = trained(prepare(project.features), label_set)
+    classes = tuple(map(str, label_set.classes))
+    return Head(model.posterior.replace(data=None), model.prepared.scaling, classes, model.thresholds)
 
 
-def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
+def trained(prepared: Prepared, label_set: LabelSet) -> TrainedModel:
     """Return the model trained exactly on all labels, class names and suggestions."""
-    return trained_with_evidence(prepared, label_set)[0]
-
-
-def trained_with_evidence(prepared: Prepared, label_set: LabelSet) -> tuple[Posterior, Evidence | None]:
-    """Return the trained model, and the suggestions' evidence about the project's own items."""
     names = confirmed_name_rows(prepared, label_set)
     if not (label_set.labels or names is not None or label_set.suggestions):
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
     k = len(label_set.classes)
     if label_set.multi_label:
-        return train(prepared.features, label_set.labels, k, names, multi_label=True), None
+        posterior = train(prepared.features, label_set.labels, k, names, multi_label=True)
+        return TrainedModel(prepared, label_set, posterior)
     labels, none = _labels_by_consensus(prepared, label_set)
     how: dict[str, Any] = {"drawn": label_set.drawn, "ruled_out": label_set.ruled_out}
     fitted = fit_classes(prepared.features, labels, none, k, names, sources=label_set.suggestions, **how)
-    return fitted.posterior, fitted.evidence
-
-
-def probabilities_of(
-    items: np.ndarray, prepared: Prepared, posterior: Posterior, evidence: Evidence | None
-) -> np.ndarray:
-    """Return class probabilities (m, k) of the project's own items, given their suggestions."""
-    rows = prepared.features[items].astype(np.float64)
-    probs = np.asarray(predict_proba(posterior, rows, method="mean"))
-    if evidence is None:
-        return probs
-    return np.asarray(softmax(evidence.combined(items, np.log(np.maximum(probs, 1e-300)))))
+    return TrainedModel(prepared, label_set, fitted.posterior, fitted.evidence)
 
 
 def classifier_of(prepared: Prepared, label_set: LabelSet) -> "LaplaceClassifier":
     """Return a classifier of unscaled features, trained on all labels, with thresholds by the pool."""
     from everylabel.models.classifier_files import as_classifier  # scikit-learn takes two seconds
 
-    posterior = trained(prepared, label_set)
-    found = thresholds_of(posterior, prepared.features, label_set.labels)
-    thresholds = {} if found is None else {"thresholds": found.tolist()}
-    return as_classifier(posterior, prepared.scaling, label_set.classes, **thresholds)
+    model = trained(prepared, label_set)
+    thresholds = {} if model.thresholds is None else {"thresholds": model.thresholds.tolist()}
+    return as_classifier(model.posterior, prepared.scaling, label_set.classes, **thresholds)
 
 
 def _labels_by_consensus(prepared: Prepared, label_set: LabelSet) -> tuple[dict[int, Any], list[int]]:

@@ -17,7 +17,7 @@ from everylabel.core.checks import check_choice, check_count
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Options
 from everylabel.formats.known import TABLES
-from everylabel.formats.records import prediction_records
+from everylabel.formats.records import Predictor, prediction_records
 from everylabel.formats.tables import ROW, Cells, ItemColumns, write_table
 from everylabel.labelling.state.state import LabelSet
 from everylabel.models.embedding.backend import Backend
@@ -155,9 +155,8 @@ def predict_shard(shards: list[Shard], head: Head, predictions: Manifest, form: 
     features = load([shards[part.number]])
     finite = np.flatnonzero(np.isfinite(features).all(axis=1))  # the row of an unreadable image is NaN
     beside = ItemColumns({ROW: Cells(int, lambda i: part.first + i)}, {})
-    records = prediction_records(
-        beside, finite, lambda at: head.probabilities(features[at]), head.classes, head.thresholds
-    )
+    predictor = Predictor(lambda at: head.probabilities(features[at]), head.classes, head.thresholds)
+    records = prediction_records(beside, finite, predictor)
     filesystem.write(predictions.place(part), lambda file: file.writelines(write_table(records, form)))
     return len(features) - len(finite)
 
