@@ -37,7 +37,7 @@ class Counting:
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
     backend = Counting()
-    monkeypatch.setattr(embedding_module, "choose", lambda *_: backend)
+    monkeypatch.setattr(embedding_module, "choose", lambda *_, **__: backend)
     return backend
 
 
@@ -104,7 +104,7 @@ class Wide:
     key, chunk = "wide", 1024
     def encode(self, items):
         return np.ones((len(items), 384), np.float32)
-module.choose = lambda *_: Wide()
+module.choose = lambda *_, **__: Wide()
 def texts(n):
     return (f"text number {{i}}" for i in range(n))
 def peak(n):

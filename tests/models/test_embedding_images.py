@@ -213,7 +213,7 @@ def test_source_without_a_readable_image_is_refused(tmp_path: Path, monkeypatch:
         def encode(self, items: list[Any]) -> np.ndarray:
             return np.empty((len(items), 0), dtype=np.float32)
 
-    monkeypatch.setattr(sys.modules["everylabel.models.embedding.embed"], "choose", lambda *_: Blind())
+    monkeypatch.setattr(sys.modules["everylabel.models.embedding.embed"], "choose", lambda *_, **__: Blind())
     for out in (None, tmp_path / "x.npy"):
         with pytest.raises(el.EverylabelError, match=r"3 images and none can be read: .*0\.png"):
             el.embed([tmp_path / f"{i}.png" for i in range(3)], out=out)

@@ -77,9 +77,8 @@ def save_model(
     """
     pyfunc = _pyfunc()
     _check_new(path)
-    with _written(classifier, texts) as data, _quiet():
-        spec, extra = _takes(classifier, texts)
-        pyfunc.save_model(path=os.fspath(path), **_flavor(spec, extra, data), **options)
+    with _written(classifier, texts) as flavor, _quiet():
+        pyfunc.save_model(path=os.fspath(path), **flavor, **options)
 
 
 def log_model(
@@ -99,9 +98,8 @@ def log_model(
     ...     info = log_model(el.LaplaceClassifier().fit(x[:100], y[:100]))
     """
     pyfunc = _pyfunc()
-    with _written(classifier, texts) as data, _quiet():
-        spec, extra = _takes(classifier, texts)
-        return pyfunc.log_model(name=name, **_flavor(spec, extra, data), **options)
+    with _written(classifier, texts) as flavor, _quiet():
+        return pyfunc.log_model(name=name, **flavor, **options)
 
 
 def save_project(project: Project, label_set: LabelSet, path: str | os.PathLike[str]) -> None:
@@ -191,15 +189,12 @@ def _load_pyfunc(path: str) -> Served:
     model = json.loads((place / EMBEDDING).read_text())["model"]
     fit = place / EMBEDDER if (place / EMBEDDER).exists() else None
     embedder = Embedder("text", model, fit=fit)
-    return Served(
-        classifier.classes_, lambda texts: classifier.predict_proba(_embed(embedder, texts)), True, thresholds
-    )
 
+    def proba(texts: list[str]) -> np.ndarray:
+        rows = embedder.rows(texts, cache=False)  # a server would fill the cache without limit
+        return classifier.predict_proba(rows)
 
-def _embed(embedder: Embedder, texts: list[str]) -> np.ndarray:
-    backend = embedder.backend  # without its cache, which a server would fill without limit
-    steps = range(0, len(texts), backend.chunk)
-    return np.concatenate([backend.encode(texts[at : at + backend.chunk]) for at in steps])
+    return Served(classifier.classes_, proba, True, thresholds)
 
 
 def _check_new(path: str | os.PathLike[str]) -> None:
@@ -220,8 +215,12 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _written(classifier: LaplaceClassifier, texts: Texts | None) -> Iterator[Path]:
-    """Yield a temporary folder with the model's files."""
+def _written(classifier: LaplaceClassifier, texts: Texts | None) -> Iterator[dict[str, Any]]:
+    """Write the model's files to a temporary folder; yield MLflow's arguments that describe it."""
+    types = need("mlflow.types", "mlflow", "an MLflow model")
+    spec, extra = types.ColSpec("string"), None if texts is None or texts.fit is not None else "text"
+    if texts is None:
+        spec = types.TensorSpec(np.dtype(np.float64), (-1, classifier.n_features_in_))
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "everylabel"
         data.mkdir()
@@ -230,19 +229,14 @@ def _written(classifier: LaplaceClassifier, texts: Texts | None) -> Iterator[Pat
             (data / EMBEDDING).write_text(json.dumps({"model": texts.model}))
             if texts.fit is not None:
                 shutil.copyfile(texts.fit, data / EMBEDDER)
-        yield data
-
-
-def _takes(classifier: LaplaceClassifier, texts: Texts | None) -> tuple[Any, str | None]:
-    """Return MLflow's specification of the input, and the extra that reads it."""
-    types = need("mlflow.types", "mlflow", "an MLflow model")
-    if texts is None:
-        return types.TensorSpec(np.dtype(np.float64), (-1, classifier.n_features_in_)), None
-    return types.ColSpec("string"), "text" if texts.fit is None else None
+        yield _flavor(spec, extra, data)
 
 
 def _flavor(spec: Any, extra: str | None, data: Path) -> dict[str, Any]:
-    """Return the arguments of MLflow that describe the model."""
+    """Return the arguments of MLflow that describe the model.
+
+    spec, extra : MLflow's specification of the input, and the extra that reads it
+    """
     models = need("mlflow.models", "mlflow", "an MLflow model")
     types = need("mlflow.types", "mlflow", "an MLflow model")
     return {

@@ -21,7 +21,7 @@ from everylabel.formats.records import Predictor, prediction_records
 from everylabel.formats.tables import ROW, Cells, ItemColumns, write_table
 from everylabel.labelling.state.state import LabelSet
 from everylabel.models.embedding.backend import Backend
-from everylabel.models.embedding.choose import NetworkOptions, choose, kind_of
+from everylabel.models.embedding.choose import choose, kind_of
 from everylabel.models.embedding.chunks import Chunks
 from everylabel.models.embedding.embed import FITTED, Embedder, encoded_rows, load_fit, write_rows
 from everylabel.projects.predictions import Head, head_of
@@ -113,10 +113,10 @@ def embed_shards(
         raise EverylabelError(
             f"model is {model!r}, and column {origin.column!r} holds items of kind {origin.kind!r}"
         )
-    batch = check_count(batch_size, "batch_size")
-    how = NetworkOptions(batch, device, trust_model_code, threads=0 if ray is None else cpus)
+    how: dict[str, Any] = {"batch_size": check_count(batch_size, "batch_size"), "device": device}
+    how |= {"trust_code": trust_model_code, "threads": 0 if ray is None else cpus}
     no_rows = partial(_no_rows, model)
-    backend = choose(origin.kind, model, no_rows, how) if fit is None else load_fit(fit, origin.kind, model)
+    backend = choose(origin.kind, model, no_rows, **how) if fit is None else load_fit(fit, origin.kind, model)
     about = {
         MODEL: getattr(backend, "name", origin.kind),
         DIGEST: model_digest(backend),

@@ -32,12 +32,12 @@ class Backend(Protocol):
 
 
 @dataclass
-class Network:
+class PretrainedNetwork:
     """Base of the pretrained encoders: a network by its folder, file or hub name."""
 
     name: str
-    batch_size: int
-    device: str | None
+    batch_size: int = 32  # items that go through the network together
+    device: str | None = None  # None: the best there is
     trust_code: bool = False  # run code that the model brings
     beside: bool = False  # runs beside a server: leave one core to it
     threads: int = 0  # without a server; 0: one per core
@@ -50,7 +50,7 @@ class Network:
         return f"{self.form} {model_key(self.name)}"
 
 
-def load_transformers(network: Network, inputs: str, extra: str, instead: str) -> tuple[Any, Any]:
+def load_transformers(network: PretrainedNetwork, inputs: str, extra: str, instead: str) -> tuple[Any, Any]:
     """Return processor or tokeniser (a transformers class by name) and model."""
     library = need("transformers", extra, "embedding by a transformers model")
     source = located(network.name, instead, network.trust_code)

@@ -12,7 +12,7 @@ table   None                               scikit-learn's column transformer
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.models.embedding import images, texts
@@ -20,16 +20,6 @@ from everylabel.models.embedding.backend import Backend
 
 ALIASES = {"bert": "cls:bert-base-uncased", "minilm": texts.DEFAULT, "dinov2": images.DEFAULT}
 Sample = Callable[[], Any]
-
-
-class NetworkOptions(NamedTuple):
-    """How to run a network; the fields are those of `backend.Network`."""
-
-    batch_size: int = 32
-    device: str | None = None
-    trust_code: bool = False
-    beside: bool = False
-    threads: int = 0
 
 
 def kind_of(model: str | None) -> str | None:
@@ -47,21 +37,28 @@ def knows_words(model: str | None) -> bool:
 
 def is_pretrained(kind: str, model: str | None) -> bool:
     """Return whether a model ignores the items; TF-IDF and pixels are fitted on them."""
-    if kind == "text":
-        return knows_words(model)
-    missing = None in (find_spec("transformers"), find_spec("torch"))
-    return kind == "image" and model != "pixels" and not (model is None and missing)
+    return knows_words(model) if kind == "text" else kind == "image" and _sees_images(model)
 
 
-def choose(kind: str, model: str | None, sample: Sample, how: NetworkOptions) -> Backend:
-    """Return the backend for these items; `sample` returns items to fit TF-IDF, pixels or a table on."""
+def _sees_images(model: str | None) -> bool:
+    """Return whether an image model is a network."""
+    there = None not in (find_spec("transformers"), find_spec("torch"))
+    return model != "pixels" and (model is not None or there)
+
+
+def choose(kind: str, model: str | None, sample: Sample, **options: Any) -> Backend:
+    """Return the backend for these items.
+
+    sample : returns items to fit TF-IDF, pixels or a table on
+    options : how to run a network, the fields of `PretrainedNetwork`
+    """
     if model is not None and not isinstance(model, str):
         model = str(model)
     model = ALIASES.get(model, model) if model else None
     if kind == "text":
-        return _text(model, sample, how)
+        return _text(model, sample, options)
     if kind == "image":
-        return _image(model, sample, how)
+        return _image(model, sample, options)
     if model not in (None, "table"):
         raise EverylabelError(f"model is {model!r}; tables have one encoder: expected None")
     from everylabel.models.embedding.tables import Table
@@ -69,30 +66,30 @@ def choose(kind: str, model: str | None, sample: Sample, how: NetworkOptions) ->
     return Table.fit(sample())
 
 
-def _text(model: str | None, sample: Sample, how: NetworkOptions) -> Backend:
+def _text(model: str | None, sample: Sample, options: dict[str, Any]) -> Backend:
     if model is None and not knows_words(None):
-        _say("texts are embedded by TF-IDF + SVD", "text", "a language model")
+        _warn_of_fallback("texts are embedded by TF-IDF + SVD", "text", "a language model")
         model = "tfidf"
     if model == "tfidf":
         return texts.Tfidf.fit(sample())
     prefix, _, name = (model or "").partition(":")
     if prefix in ("cls", "mean") and name:
-        return texts.Tokens(name, *how, prefix)
-    return texts.Sentences((model or texts.DEFAULT).removeprefix("st:"), *how)
+        return texts.Tokens(name, **options, pooling=prefix)
+    return texts.Sentences((model or texts.DEFAULT).removeprefix("st:"), **options)
 
 
-def _image(model: str | None, sample: Sample, how: NetworkOptions) -> Backend:
-    if model is None and None in (find_spec("transformers"), find_spec("torch")):
-        _say("images are embedded by scaled pixels + PCA", "image", "a vision model")
+def _image(model: str | None, sample: Sample, options: dict[str, Any]) -> Backend:
+    if model is None and not _sees_images(None):
+        _warn_of_fallback("images are embedded by scaled pixels + PCA", "image", "a vision model")
         model = "pixels"
     if model == "pixels":
         return images.Pixels.fit(sample())
     if model is not None and model.startswith("timm:"):
-        return images.Timm(model.removeprefix("timm:"), *how)
+        return images.Timm(model.removeprefix("timm:"), **options)
     if model is not None and model.endswith(".onnx"):
-        return images.Onnx(model, *how)
-    return images.Vision(model or images.DEFAULT, *how)
+        return images.Onnx(model, **options)
+    return images.Vision(model or images.DEFAULT, **options)
 
 
-def _say(what: str, extra: str, better: str) -> None:
+def _warn_of_fallback(what: str, extra: str, better: str) -> None:
     warnings.warn(f"{what}; for {better}: pip install 'everylabel[{extra}]'", EverylabelWarning, stacklevel=5)

@@ -19,7 +19,7 @@ from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
 from everylabel.core.files import NO_ARRAY, VERSION, read_file, write_atomically, write_file
 from everylabel.data.cache import cache_folder, make_folder
 from everylabel.models.embedding.backend import Backend
-from everylabel.models.embedding.choose import NetworkOptions, choose, kind_of
+from everylabel.models.embedding.choose import choose, kind_of
 from everylabel.models.embedding.chunks import Chunks
 from everylabel.models.embedding.images import Pixels
 from everylabel.models.embedding.texts import Tfidf
@@ -58,7 +58,7 @@ def embed(
     dtype : {"float32", "float16"}
         Of the result.
     batch_size, device
-        NetworkOptions many items go through the model at once, and where.
+        How many items go through the model at once, and where.
     cache : bool
         Keep finished chunks in $EVERYLABEL_CACHE/embeddings (or the platform's cache folder).
     progress : function, optional
@@ -87,9 +87,8 @@ def embed(
     if fit is not None:
         backend: Backend = load_fit(Path(fit), source.kind, model)
     else:
-        backend = choose(
-            source.kind, model, source.sample, NetworkOptions(batch_size, device, trust_model_code)
-        )
+        how: dict[str, Any] = {"batch_size": batch_size, "device": device, "trust_code": trust_model_code}
+        backend = choose(source.kind, model, source.sample, **how)
     if fit_out is not None:
         save_fit(backend, Path(fit_out))
     broken: list[str] = []
@@ -126,13 +125,13 @@ class Embedder:
         self.backend: Backend = (
             load_fit(fit, kind, model)
             if fit is not None
-            else choose(kind, model, list, NetworkOptions(trust_code=trust_code, beside=True))
+            else choose(kind, model, list, trust_code=trust_code, beside=True)
         )
 
-    def rows(self, items: Any) -> np.ndarray:
+    def rows(self, items: Any, cache: bool = True) -> np.ndarray:
         """Return features (n, d); NaN for images that cannot be read, (n, 0) if none can."""
         try:
-            return np.concatenate(list(encoded_rows(Chunks(items, self.kind), self.backend, True, [], None)))
+            return np.concatenate(list(encoded_rows(Chunks(items, self.kind), self.backend, cache, [], None)))
         except NoImage:
             return np.zeros((len(items), 0), np.float32)
 

@@ -17,13 +17,13 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, need
 from everylabel.data.media import image_bytes, open_image
-from everylabel.models.embedding.backend import Network, load_transformers, on_device
+from everylabel.models.embedding.backend import PretrainedNetwork, load_transformers, on_device
 from everylabel.models.embedding.hub import cannot_load
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-class ImageNetwork(Network):
+class ImageNetwork(PretrainedNetwork):
     """A network that takes images, a batch at a time."""
 
     chunk = 256

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, need
-from everylabel.models.embedding.backend import Network, clean, load_transformers, model_key, quiet
+from everylabel.models.embedding.backend import PretrainedNetwork, clean, load_transformers, model_key, quiet
 from everylabel.models.embedding.bert_onnx import BertOnnx, can_run
 from everylabel.models.embedding.hub import cannot_load, located
 
@@ -27,7 +27,7 @@ DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
 INSTEAD = "model='tfidf' (--model tfidf)"
 
 
-class Sentences(Network):
+class Sentences(PretrainedNetwork):
     """A sentence-transformers model, by local folder or hub name."""
 
     form, chunk = "sentences", 1024
@@ -66,7 +66,7 @@ MAX_TOKENS = 512  # the paper's
 
 
 @dataclass
-class Tokens(Network):
+class Tokens(PretrainedNetwork):
     """A transformers encoder with its tokeniser, by local folder or hub name."""
 
     pooling: str = "cls"  # or "mean"
