@@ -32,7 +32,7 @@ class Unavailable(EverylabelError):
     """The server cannot be reached or refuses all requests, so that further requests are useless."""
 
 
-class Answer(NamedTuple):
+class ChatAnswer(NamedTuple):
     """A server's answer to one question."""
 
     label: str | None  # None if it names no class
@@ -88,7 +88,7 @@ class Chat:
         self._form, self._logprobs, self._system, self._settled = 0, True, True, False
         self._lock, self._stopped = threading.Lock(), threading.Event()
 
-    def ask(self, messages: Sequence[Message]) -> Answer:
+    def ask(self, messages: Sequence[Message]) -> ChatAnswer:
         """Return the answer to a conversation, which begins with a message of the system."""
         while True:
             sent = self._form, self._logprobs, self._system
@@ -177,7 +177,7 @@ class Chat:
             f"--endpoint {self.url!r} does not answer after {many} ({why}); expected {expected}"
         )
 
-    def _read(self, reply: Any, messages: Sequence[Message]) -> Answer:
+    def _read(self, reply: Any, messages: Sequence[Message]) -> ChatAnswer:
         try:
             choice = reply["choices"][0]
             text = choice["message"]["content"] or ""
@@ -190,7 +190,7 @@ class Chat:
         guessed = estimate("".join(message["content"] for message in messages)), estimate(text)
         tokens = usage.get("prompt_tokens") or guessed[0], usage.get("completion_tokens") or guessed[1]
         label = find_class(text, self.classes)
-        return Answer(
+        return ChatAnswer(
             label, None if label is None else score(text, label, choice.get("logprobs")), tokens, text
         )
 

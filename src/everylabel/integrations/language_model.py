@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, counted, listed
-from everylabel.integrations.chat import Answer, Chat, Message, Unavailable, estimate
+from everylabel.integrations.chat import Chat, ChatAnswer, Message, Unavailable, estimate
 
 INSTRUCTIONS = "Classify the text of each message. Choose the class that fits it best."
 LONGEST_TEXT = 8000  # characters of a text that are sent
@@ -79,7 +79,7 @@ class RunReport:
     without: int = 0  # answers without a class
     stopped: str = ""  # the limit that was reached
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: ChatAnswer) -> None:
         self.asked += 1
         self.tokens = self.tokens[0] + answer.tokens[0], self.tokens[1] + answer.tokens[1]
         self.scored += answer.score is not None
@@ -118,7 +118,7 @@ class Answers:
             with self.path.open("r+b") as file:
                 file.truncate(whole)
 
-    def append(self, item: str, answer: Answer) -> None:
+    def append(self, item: str, answer: ChatAnswer) -> None:
         """Write an answer; it is on disk when this returns."""
         row: dict[str, Any] = {"id": item, "label": answer.label, "score": answer.score}
         row |= {"source": self.source, "prompt": self.digest}
@@ -158,7 +158,7 @@ def run(
     """
     left = [item for item in texts if item not in answers.done]
     report, in_a_row, begun = RunReport(), 0, 0
-    todo, done = SimpleQueue[str](), SimpleQueue[tuple[str, Answer | Exception]]()
+    todo, done = SimpleQueue[str](), SimpleQueue[tuple[str, ChatAnswer | Exception]]()
 
     def work() -> None:
         while True:
@@ -209,12 +209,12 @@ def run(
     return report
 
 
-def _checked(reply: Answer | Exception, first: bool) -> Answer:
+def _checked(reply: ChatAnswer | Exception, first: bool) -> ChatAnswer:
     """Return an answer; a refused text has none (but a refusal of the very first text raises)."""
-    if isinstance(reply, Answer):
+    if isinstance(reply, ChatAnswer):
         return reply
     if isinstance(reply, Unavailable) or not isinstance(reply, EverylabelError):
         raise reply
     if first:
         raise Unavailable(f"{reply}; expected an answer: check --endpoint and --model") from reply
-    return Answer(None, None, (0, 0), f"refused: {reply}")
+    return ChatAnswer(None, None, (0, 0), f"refused: {reply}")

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class Part:
+class ActorPart:
     """One actor's part of a pool, as the driver sees it."""
 
     actor: Any
@@ -72,7 +72,9 @@ class CachedLogits:
         self.scaling = (features.center, features.matrix) if lazy else None
         self.key = f"{os.getpid()}-{next(_count)}"
         bounds = itertools.pairwise(self.sharded.starts.tolist())
-        self.parts = [Part(actor, *bound) for actor, bound in zip(self.sharded.actors, bounds, strict=True)]
+        self.parts = [
+            ActorPart(actor, *bound) for actor, bound in zip(self.sharded.actors, bounds, strict=True)
+        ]
         self._state, self._posterior = state, now
         self.moves: dict[int, int] = {}  # new places of instances that the actors do not know yet
         self.steps = 0
@@ -130,7 +132,7 @@ class CachedLogits:
         self.steps += 1
         self._mark(live, self.sharded.answers(calls))
 
-    def ask(self, name: str, *args: Any) -> list[tuple[Part, Any]]:
+    def ask(self, name: str, *args: Any) -> list[tuple[ActorPart, Any]]:
         """Return each part with its answer."""
         return list(zip(self.parts, self._ask(name, [(part, args) for part in self.parts]), strict=True))
 
@@ -158,7 +160,7 @@ class CachedLogits:
         for part in self.parts:
             part.actor.end.remote(self.key)
 
-    def _ask(self, name: str, calls: list[tuple[Part, tuple[Any, ...]]]) -> list[Any]:
+    def _ask(self, name: str, calls: list[tuple[ActorPart, tuple[Any, ...]]]) -> list[Any]:
         """Return the answers of some parts to a question each; ask again if an actor was restarted."""
         self.send_moves()
         for _ in range(TRIES):
@@ -173,7 +175,7 @@ class CachedLogits:
             "their shards"
         )
 
-    def _mark(self, parts: list[Part], up_to_date: list[bool]) -> None:
+    def _mark(self, parts: list[ActorPart], up_to_date: list[bool]) -> None:
         """Note which parts have taken all steps; the others begin again before the next answer."""
         for part, live in zip(parts, up_to_date, strict=True):
             part.live = live
@@ -379,5 +381,5 @@ class ShardPool(Pool):
             )
         return CachedLogits(features, posterior.bias, lambda: self.state, lambda: self._cached_at)
 
-    def _room(self, n: int) -> tuple[Any, Any, Any]:
+    def _blank(self, n: int) -> tuple[Any, Any, Any]:
         return Sparse(n, -1, np.int16), Sparse(n, 1.0, np.float64), Sparse(n, Where.FREE, np.int8)

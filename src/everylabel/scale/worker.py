@@ -26,7 +26,7 @@ class NoVariances(Exception):
     """Variances were requested before they were computed."""
 
 
-class Part(PoolView):
+class PartPool(PoolView):
     """The instances of some shards as a pool that strategies can score."""
 
     multi_label = False  # refused for pools in shards
@@ -110,7 +110,7 @@ class Worker:
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self.array = load(shards)
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, PartPool] = {}
 
     def raw(self, idx: np.ndarray) -> np.ndarray:
         """Return rows as they are stored."""
@@ -138,7 +138,7 @@ class Worker:
             if scaling is None
             else LazyFeatures(LazyScaled(self.array, *scaling))
         )
-        part = Part(LocalLogits(features), binary, start)
+        part = PartPool(LocalLogits(features), binary, start)
         part.numbers.reset(mean)
         if known is not None:
             part.numbers.find_variances(known)
@@ -159,10 +159,10 @@ class Worker:
         return part is not None
 
     def ask(self, key: str, steps: int, name: str, args: Sequence[Any]) -> Any:
-        """Return the answer of a method of `Part`; None if the pool is not up to date."""
+        """Return the answer of a method of `PartPool`; None if the pool is not up to date."""
         part = self._part(key, steps)
         return None if part is None else getattr(part, name)(*args)
 
-    def _part(self, key: str, steps: int) -> Part | None:
+    def _part(self, key: str, steps: int) -> PartPool | None:
         part = self.parts.get(key)
         return part if part is not None and part.steps == steps else None

@@ -95,7 +95,7 @@ class Pool(LearningPool):
         if type(self._cached.features) is Features:  # no scaled features or shards, which are long checked
             warn_of_outliers(self.features, "features")
         self.dtype = self._cached.features.dtype
-        self.labels, self.weights, self.state = self._room(len(self))
+        self.labels, self.weights, self.state = self._blank(len(self))
         self.ruled_out = {int(i): frozenset(classes) for i, classes in (ruled_out or {}).items() if classes}
         if self.ruled_out and posterior.multi_label:
             raise _rules_out_by_rows()
@@ -207,23 +207,23 @@ class Pool(LearningPool):
 
     def condition(self, idx: int) -> None:
         """Lease a free instance to an annotator; the covariance shrinks as if it were labelled."""
-        self._turn(idx, Where.FREE, Where.LEASED, "a free instance")
+        self._move(idx, Where.FREE, Where.LEASED, "a free instance")
 
     def release(self, idx: int) -> None:
         """Make a leased instance free again, and undo `condition`."""
-        self._turn(idx, Where.LEASED, Where.FREE, "a leased instance")
+        self._move(idx, Where.LEASED, Where.FREE, "a leased instance")
 
     def set_aside(self, idx: int) -> None:
         """Exclude a free instance from being chosen; nothing is learned from it."""
-        self._turn(idx, Where.FREE, Where.EXCLUDED, "one that is free")
+        self._move(idx, Where.FREE, Where.EXCLUDED, "one that is free")
 
     def bring_back(self, idx: int) -> None:
         """Make an excluded instance free again."""
-        self._turn(idx, Where.EXCLUDED, Where.FREE, "an excluded one")
+        self._move(idx, Where.EXCLUDED, Where.FREE, "an excluded one")
 
     def remove_label(self, idx: int) -> None:
         """Take a label back, as if it had never been given."""
-        self._turn(idx, Where.LABELLED, Where.FREE, "a labelled one")
+        self._move(idx, Where.LABELLED, Where.FREE, "a labelled one")
 
     def where(self, idx: int) -> Where:
         """Return the state of an instance."""
@@ -299,8 +299,8 @@ class Pool(LearningPool):
         # `_cached_at`, not the posterior: all logits must belong to the same one; raises before any change
         self._cached.extend(features, self._cached_at)
         more = len(self) - len(self.state)
-        rooms = zip((self.labels, self.weights, self.state), Pool._room(self, more), strict=True)
-        self.labels, self.weights, self.state = (np.concatenate(pair) for pair in rooms)
+        pairs = zip((self.labels, self.weights, self.state), self._blank(more), strict=True)
+        self.labels, self.weights, self.state = (np.concatenate(pair) for pair in pairs)
 
     def logits(self, idx: Any = None) -> np.ndarray:
         """Return the logits (n, k) of the instances at the mean; (0, f) if the posterior is binary.
@@ -349,7 +349,7 @@ class Pool(LearningPool):
             return LocalLogits(LazyFeatures(features) if posterior.bias else Features(features, posterior))
         return LocalLogits(Features(features, posterior))
 
-    def _room(self, n: int) -> tuple[Any, Any, Any]:
+    def _blank(self, n: int) -> tuple[Any, Any, Any]:
         """Return labels, weights and states of n free instances."""
         several = self.posterior.multi_label
         labels = np.full((n, self.n_classes), np.nan, np.float32) if several else np.full(n, -1)
@@ -395,7 +395,7 @@ class Pool(LearningPool):
             else:
                 update_logits(self._cached, old, posterior, i, self.method != "exact")
 
-    def _turn(self, idx: int, old: Where, new: Where, expected: str) -> None:
+    def _move(self, idx: int, old: Where, new: Where, expected: str) -> None:
         here = self.where(idx)
         if here is not old:
             raise EverylabelError(f"idx is {idx}, which is {here.name.lower()}; expected {expected}")

@@ -97,15 +97,12 @@ class Sparse(OnDemand):
 
     def _put_in_order(self) -> None:
         """Merge new values into the sorted arrays; the old arrays, which others may hold, are not changed."""
-        new = np.fromiter(sorted(self._new), np.int64, len(self._new))
-        values = np.asarray([self._new[i] for i in new.tolist()], self.dtype)
-        at = np.searchsorted(self._idx, new)
-        stays = np.ones(len(self._idx) + 1, bool)
-        stays[at[np.r_[self._idx, -1][at] == new]] = False
-        idx, known = self._idx[stays[:-1]], self._values[stays[:-1]]
-        new, values = new[values != self.usual], values[values != self.usual]
-        at = np.searchsorted(idx, new)
-        self._idx, self._values, self._new = np.insert(idx, at, new), np.insert(known, at, values), {}
+        new = np.fromiter(self._new, np.int64, len(self._new))
+        values = np.asarray(list(self._new.values()), self.dtype)
+        idx, first = np.unique(np.concatenate([new, self._idx]), return_index=True)  # new values come first
+        values = np.concatenate([values, self._values])[first]
+        kept = values != self.usual
+        self._idx, self._values, self._new = idx[kept], values[kept], {}
 
 
 class Complement(OnDemand):
