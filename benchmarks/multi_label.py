@@ -31,8 +31,8 @@ from benchmarks.serving import WARM_UP, data, quantiles, worked
 from benchmarks.serving_large import start, stop
 from benchmarks.timing import report, seconds
 from everylabel.labelling.quality.f1 import set_figures
+from everylabel.labelling.quality.suspect_labels import left_out_probabilities
 from everylabel.models.scaling import fit_pool_scaling, suited_precision
-from everylabel.models.thresholds import left_out
 
 BUDGETS = (100, 200, 400, 800)
 TOTALS = (50, 100, 150, 200, 300, 400, 600, 800)  # labelled items after each batch
@@ -198,7 +198,7 @@ def intervals(name: str, folder: Path, seeds: int) -> list[dict[str, Any]]:
         probs = el.predict_proba(posterior, data.x.astype(float), "mean")
         rest = np.setdiff1d(np.arange(len(data.x)), labelled)
         limits = el.thresholds(probs[rest])
-        said = left_out(posterior)[0][:CHECKS] >= limits
+        said = left_out_probabilities(posterior, CHECKS) >= limits
         told = set_figures(y[:CHECKS], said, np.ones(CHECKS), classes)["classes"]
         true = set_figures(data.y[rest], probs[rest] >= limits, np.ones(len(rest)), classes)["classes"]
         for one, is_so in zip(told, true, strict=True):

@@ -33,6 +33,7 @@ from benchmarks.results import records, sentence, write
 from benchmarks.timing import report
 from everylabel.core.errors import need
 from everylabel.labelling import progress
+from everylabel.models.class_names import phrase
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.hub import located
 from everylabel.models.embedding.texts import DEFAULT
@@ -41,7 +42,6 @@ from everylabel.models.finetuning.encoder import States
 from everylabel.models.finetuning.job import Job, write_job
 from everylabel.models.finetuning.job import run as run_job
 from everylabel.models.finetuning.tuning import FOLDS
-from everylabel.models.names import phrase
 from everylabel.projects.log import check_labelled
 from everylabel.projects.network import JOB_MODULE
 from everylabel.projects.options import LabelOptions
@@ -169,13 +169,13 @@ def _accuracies(found: Finetuned, held: Rows) -> dict[str, float]:
     after = states.embed()
     truth = np.array([label for _, label in held])
     every = {
-        "frozen": (found.frozen, found.frozen_names, states.features),
-        "tuned": (found.tuned, found.tuned_names, after),
+        "frozen": (found.frozen, found.before[found.n_items :], states.features),
+        "tuned": (found.tuned, found.after[found.n_items :], after),
     }
     every["beside"] = tuple(np.concatenate(pair, axis=1) for pair in zip(*every.values(), strict=True))  # type: ignore[assignment]
     scores = {}
     for how, (items, phrases, others) in every.items():
-        names = {name: phrases[found.name_classes == c] for c, name in enumerate(found.classes)}
+        names = {name: phrases[found.phrase_classes == c] for c, name in enumerate(found.classes)}
         head = LaplaceClassifier().fit(
             items[found.labelled],
             np.asarray(found.classes)[found.labels],

@@ -13,7 +13,7 @@ import everylabel as el
 from benchmarks.labels.curve import STOPS, Point, batches, guesses, measured
 from benchmarks.labels.sets import Data
 from everylabel.labelling.model.training import train
-from everylabel.models.names import NameRows, are_confirmed, name_rows
+from everylabel.models.class_names import NameRows, are_confirmed, rows_of_names
 from everylabel.models.scaling import Scaling, fit_pool_scaling, fit_scaling, suited_precision
 
 TRAINED = 1e-3  # tolerance of trainings, from where the last one ended: good enough to classify by
@@ -52,13 +52,13 @@ def plain(data: Data) -> Head:
         mean = np.asarray(el.fit_map(x, y, data.k, init=mean, tol=TRAINED)) if len(y) else mean
         return el.laplace(mean, x, labels=y)
 
-    return Head(data, fit_scaling(data.x, np.ones(len(data.x))), train_on)
+    return Head(data, fit_scaling(data.x, np.ones(len(data.x)))[0], train_on)
 
 
 def ours(data: Data) -> Head:
     """Return the current head: the pool as prior, and class names while labels confirm them."""
     scaling = fit_pool_scaling(data.x)
-    rows = None if data.names is None else name_rows(dict(enumerate(data.names)), scaling)
+    rows = None if data.names is None else rows_of_names(dict(enumerate(data.names)), scaling)
 
     def train_on(head: Head, labels: dict[int, int]) -> el.Posterior:
         return train(head.h, labels, data.k, rows if _hold(rows, head, labels) else None, tol=TRAINED)

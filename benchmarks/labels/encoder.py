@@ -27,7 +27,7 @@ from tokenizers import Tokenizer
 
 from benchmarks.labels.sets import FILES
 from benchmarks.network import read
-from everylabel.models.names import phrase
+from everylabel.models.class_names import phrase
 
 TEXTS = ("trec6", "tweetoffensive", "banking77", "clinc150")
 MAX_TOKENS = 512

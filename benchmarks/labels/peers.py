@@ -75,7 +75,7 @@ def _curve(data: Data, seed: int, choose: Choose) -> Iterator[Point]:
     from sklearn.linear_model import LogisticRegression
 
     warnings.simplefilter("ignore")
-    scaling = fit_scaling(data.x, np.ones(len(data.x)))
+    scaling, _ = fit_scaling(data.x, np.ones(len(data.x)))
     x, x_test = (scaling(part).astype(np.float64) for part in (data.x, data.x_test))
     known, rng = np.full(len(x), np.nan), np.random.default_rng([seed, 3])
     yield measured(data, np.zeros(0, np.int64), np.zeros(len(x_test)), np.zeros(len(x)))

@@ -20,7 +20,7 @@ from everylabel.labelling.model.retrainer import EARLY, EARLY_UP_TO, EVERY, retr
 from everylabel.labelling.model.training import ClassNames, Encoder, FeatureTable, Prepared, prepare
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
-from everylabel.models.names import phrase
+from everylabel.models.class_names import phrase
 from everylabel.projects.log import bring_up_to_date
 
 PERSON = "simulated"

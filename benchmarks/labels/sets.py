@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import everylabel as el
-from everylabel.models.names import phrase
+from everylabel.models.class_names import phrase
 
 POOL = 2000
 RARE = 0.05

@@ -20,7 +20,7 @@ def model(likelihood: str = "gaussian") -> tuple[Any, Scaling, list[str], np.nda
     x = x + 20.0
     y = y % 2 if likelihood == "binary" else y
     names = [f"class {i}" for i in range(2 if likelihood == "binary" else 10)]
-    scaling = fit_scaling(x[:90], np.ones(90))
+    scaling, _ = fit_scaling(x[:90], np.ones(90))
     h, binary = scaling(x), likelihood == "binary"
     mean = el.fit_map(h[:90], y[:90], len(names), binary=binary)
     posterior = el.laplace(mean, h[:90], likelihood, labels=y[:90])
@@ -72,7 +72,7 @@ def several() -> tuple[Any, Scaling, list[str], np.ndarray, np.ndarray]:
     """Return a model of digits that are even, above four, or both."""
     x, y = load_digits(return_X_y=True)
     answers = np.stack([y % 2 == 0, y > 4, y == 0], axis=1).astype(float)
-    scaling = fit_scaling(x[:90], np.ones(90))
+    scaling, _ = fit_scaling(x[:90], np.ones(90))
     h = scaling(x)
     posterior = el.laplace(el.fit_map(h[:90], answers[:90], 3), h[:90], "bernoulli", labels=answers[:90])
     return (
@@ -90,7 +90,7 @@ def test_model_of_several_classes_per_item_gives_the_same_predictions(
     tmp_path: Path, form: str, chosen: bool
 ) -> None:
     posterior, scaling, names, x, wanted = several()
-    limits = thresholds_of(posterior) if chosen else np.array([0.3, 0.6, 0.5])
+    limits = thresholds_of(posterior, scaling(x)) if chosen else np.array([0.3, 0.6, 0.5])
     data = export_model(posterior, scaling, names, form, limits)
     if form == "onnx":
         pytest.importorskip("onnx", reason="needs the extra everylabel[export]")

@@ -9,10 +9,9 @@ from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.training import targets, train
 from everylabel.labelling.quality.accuracy import wilson
 from everylabel.labelling.quality.f1 import f1, set_figures
-from everylabel.labelling.quality.suspect_labels import left_out, probably_wrong
+from everylabel.labelling.quality.suspect_labels import left_out, left_out_probabilities, probably_wrong
 from everylabel.labelling.queues import QueueRequest, queue
 from everylabel.labelling.state.types import ClassSet
-from everylabel.models.thresholds import left_out as answers_left_out
 from tests.labelling.desks import probabilities, service
 from tests.labelling.test_multi_label import CLASSES, answer, classes_of_digit
 
@@ -133,7 +132,7 @@ def test_suspect_answers_of_a_class_are_judged_as_yes_and_no() -> None:
     }
     found = left_out(x, rows, [4, 7], multi_label=True)
     idx, answers = targets(rows, 2, True)
-    yes = answers_left_out(train(x, rows, 2, multi_label=True))[0]
+    yes = left_out_probabilities(train(x, rows, 2, multi_label=True), len(idx))
     known = ~np.isnan(answers)
     wrong = np.zeros(answers.shape)
     both = np.stack([1.0 - yes, yes], axis=2)[known]

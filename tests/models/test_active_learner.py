@@ -10,8 +10,8 @@ import torch
 from sklearn.datasets import load_digits
 
 import everylabel as el
-from everylabel.models.active_learner import Labelled
 from everylabel.models.finetuning import Recipe
+from everylabel.models.trainers import LabelledItems
 from everylabel.torch import ActiveLearner, LastLayer, train_network
 from tests.models.test_finetuning import bert
 from tests.models.tiny import some_texts
@@ -141,7 +141,7 @@ def test_pool_of_a_dataset_or_of_dicts() -> None:
 def test_train_function_of_the_users() -> None:
     seen: list[Any] = []
 
-    def train(model: torch.nn.Module, labelled: Labelled) -> torch.nn.Module:
+    def train(model: torch.nn.Module, labelled: LabelledItems) -> torch.nn.Module:
         seen.append((labelled.idx.tolist(), labelled.labels.tolist(), labelled[0]))
         return train_network(model, labelled, layers="last", epochs=5)
 
@@ -157,7 +157,7 @@ def test_train_function_of_the_users() -> None:
 def test_skorch_trains_on_labelled() -> None:
     skorch = pytest.importorskip("skorch")
 
-    def train(model: torch.nn.Module, labelled: Labelled) -> torch.nn.Module:
+    def train(model: torch.nn.Module, labelled: LabelledItems) -> torch.nn.Module:
         net = skorch.NeuralNetClassifier(
             model, criterion=torch.nn.CrossEntropyLoss, max_epochs=3, train_split=None, verbose=0
         )
@@ -169,7 +169,7 @@ def test_skorch_trains_on_labelled() -> None:
 def test_last_layer_alone() -> None:
     model = cnn()
     before = [value.clone() for value in model.parameters()]
-    labelled = Labelled(IMAGES[:50], np.arange(50), Y[:50])
+    labelled = LabelledItems(IMAGES[:50], np.arange(50), Y[:50])
     after = list(train_network(model, labelled, layers="last", epochs=3).parameters())
     same = [torch.equal(a, b) for a, b in zip(before, after, strict=True)]
     assert same == [True, True, False, False]

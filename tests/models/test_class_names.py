@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.models.names import LIGHTEST
+from everylabel.models.class_names import LIGHTEST
 
 K, D = 5, 20
 EXACT = 2e-3  # an exact update stops at its own tolerance

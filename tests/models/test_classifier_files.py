@@ -23,7 +23,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 def test_loaded_classifier_predicts_and_learns_as_the_saved_one(tmp_path: Path) -> None:
     x, y = digits()
-    scaling = fit_scaling(x[:80], np.ones(80))
+    scaling, _ = fit_scaling(x[:80], np.ones(80))
     h = scaling(x)
     posterior = el.laplace(el.fit_map(h[:80], y[:80], 10, 0.5), h[:80], "gaussian", 0.5, labels=y[:80])
     classifier = as_classifier(posterior, scaling, NAMES)

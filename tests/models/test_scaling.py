@@ -16,7 +16,6 @@ from everylabel.models.scaling import (
     fit_pool_scaling,
     fit_scaling,
     no_scaling,
-    scaling_if_spread,
     suited_precision,
 )
 
@@ -42,7 +41,7 @@ def test_directions_that_vary_more_are_trusted_more() -> None:
 def test_back_and_fold_undo_and_compose_it() -> None:
     rng = np.random.default_rng(1)
     pool = _pool(rng)
-    for scaling in (fit_pool_scaling(pool), fit_scaling(pool, np.ones(len(pool)))):
+    for scaling in (fit_pool_scaling(pool), fit_scaling(pool, np.ones(len(pool)))[0]):
         np.testing.assert_allclose(scaling.back(scaling(pool[:9])), pool[:9], rtol=1e-8)
         weights, bias = rng.normal(size=(6, 3)), rng.normal(size=3)
         folded, constant = scaling.fold(weights, bias)
@@ -101,12 +100,12 @@ def test_the_first_ten_labels_determine_the_scale_where_one_alone_could_not(upda
 def test_few_nearly_equal_instances_do_not_determine_a_scaling() -> None:
     few = np.array([[1.0, 2.0], [1.01, 2.0]])
     many = np.tile(few, (5, 1))
-    assert scaling_if_spread(few, np.ones(2), several=True) is None
-    assert scaling_if_spread(many, np.ones(10)) is None  # of one class
-    assert scaling_if_spread(many, np.ones(10), several=True) is not None
-    assert not np.any(fit_scaling(many, np.ones(10)).center)
+    assert not fit_scaling(few, np.ones(2), several=True)[1]
+    assert not fit_scaling(many, np.ones(10))[1]  # of one class
+    assert fit_scaling(many, np.ones(10), several=True)[1]
+    assert not np.any(fit_scaling(many, np.ones(10))[0].center)
     rounded = 1.0 + 3e-5 * np.random.default_rng(7).normal(size=(12, 3))  # of several classes by mistake
-    assert scaling_if_spread(rounded, np.ones(12), several=True) is None
+    assert not fit_scaling(rounded, np.ones(12), several=True)[1]
 
 
 def _years(n: int = 60) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ pytest.importorskip("torch", reason="needs the extra everylabel[torch]")
 import torch
 
 import everylabel as el
-from everylabel.models.active_learner import Labelled
+from everylabel.models.trainers import LabelledItems
 from everylabel.torch import ActiveLearner, train_with
 
 RNG = np.random.default_rng(0)
@@ -32,7 +32,7 @@ def accuracy(model: torch.nn.Module) -> float:
 @pytest.mark.parametrize("library", list(NEEDS))
 def test_network_learns_and_keeps_its_form(library: str) -> None:
     pytest.importorskip(NEEDS[library])
-    labelled = Labelled(X, np.arange(60), Y[:60])
+    labelled = LabelledItems(X, np.arange(60), Y[:60])
     trained = train_with(library, epochs=100, learning_rate=0.02)(network(), labelled)
     assert trained is not None
     assert accuracy(trained) > max(0.7, accuracy(network()))
@@ -74,13 +74,13 @@ def test_trainer_of_transformers_takes_a_dict_of_tensors() -> None:
 def test_library_that_is_missing_or_unknown_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightning", None)
     with pytest.raises(el.EverylabelError, match="pip install lightning"):
-        train_with("lightning")(network(), Labelled(X, np.arange(9), Y[:9]))
+        train_with("lightning")(network(), LabelledItems(X, np.arange(9), Y[:9]))
     with pytest.raises(el.EverylabelError, match="library is 'keras'"):
         train_with("keras")
 
 
 def test_lora_needs_a_layer_below_the_last() -> None:
     pytest.importorskip("peft")
-    labelled = Labelled(X, np.arange(9), Y[:9])
+    labelled = LabelledItems(X, np.arange(9), Y[:9])
     with pytest.raises(el.EverylabelError, match="no linear layer below the last"):
         train_with("lora")(torch.nn.Sequential(torch.nn.Linear(6, 3)), labelled)

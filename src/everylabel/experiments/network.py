@@ -46,7 +46,8 @@ class Network:
     def __init__(self, cell: Cell, data: Data) -> None:
         import torch
 
-        from everylabel.models.active_learner import ActiveLearner, train_network
+        from everylabel.models.active_learner import ActiveLearner
+        from everylabel.models.trainers import train_network
 
         self.data, self.seed = data, int(cell.shared_rng().integers(2**31))
         self.training = cell.training
@@ -89,11 +90,11 @@ class Network:
         idx = np.sort(idx)
         if self.data.name == "texts":
             return self.state(idx)
-        from everylabel.models.active_learner import Labelled, train_network
+        from everylabel.models.trainers import LabelledItems, train_network
 
         before = self.network.model
         try:
-            labelled = Labelled(self.network.pool, idx, self.data.y[idx])
+            labelled = LabelledItems(self.network.pool, idx, self.data.y[idx])
             self.network.model = train_network(
                 deepcopy(before),
                 labelled,

@@ -16,7 +16,7 @@ def train(x: np.ndarray, y: np.ndarray, data: Data, training: str, rng: np.rando
     """Return last-layer weights by the paper's recipe or, fast, by exact training."""
     if training == "fast":
         return np.asarray(fit_map(x, y, data.n_classes, tol=1e-4))
-    from everylabel.models.recipe import train_head
+    from everylabel.models.paper_recipe import train_head
 
     rate = data.setting.learning_rate
     return train_head(x, y, data.n_classes, rng, learning_rate=rate).numpy().astype(np.float64)

@@ -13,7 +13,7 @@ from everylabel.core.errors import EverylabelError, need
 from everylabel.formats.argilla import argilla_records
 from everylabel.formats.known import LABEL_STUDIO, MODELS, PROGRAMS, TABLES, Format
 from everylabel.formats.label_studio import label_studio_tasks
-from everylabel.formats.model import export_model, linear
+from everylabel.formats.model import export_model
 from everylabel.formats.records import (
     Given,
     Predictor,
@@ -33,6 +33,7 @@ from everylabel.labelling.model.training import Prepared, prepare
 from everylabel.labelling.queues import QUEUES
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import CANNOT_TELL, NONE, Refused
+from everylabel.models.scaling import linear_layer
 from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
 
@@ -107,7 +108,7 @@ def linear_head(prepared: Callable[[], Prepared], label_set: LabelSet) -> tuple[
     """Return weights (d, k) and biases (k,) of the model on unscaled features."""
     check_learned(label_set)
     model = trained(prepared(), label_set)
-    return linear(model.posterior, model.prepared.scaling)
+    return linear_layer(model.posterior, model.prepared.scaling)
 
 
 def save_network(project: Project, label_set: LabelSet, folder: Path) -> None:

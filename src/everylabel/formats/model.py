@@ -1,7 +1,6 @@
 """The model as a file for other programs: skops, plain scikit-learn, ONNX, torch, or our own .npz.
 
-d features, k classes. The scaling h = (x - center) M * scale is folded into the layer:
-    logits = x W + b  with  W = scale * M w (d, k)  and  b = w_bias - center W (k,)
+d features, k classes. The scaling of the features is folded into one linear layer (`linear_layer`).
 """
 
 import io
@@ -14,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from everylabel.core import Posterior
-from everylabel.core.arrays import to_numpy
 from everylabel.core.errors import need
-from everylabel.models.scaling import Scaling
+from everylabel.models.scaling import Scaling, linear_layer
 
 OPSET = 13
 
@@ -38,10 +36,11 @@ def export_model(
     and `label` is an indicator (n, k) by `thresholds` (k,); "torch" holds `multi_label` and `thresholds`;
     "everylabel" and "skops" predict by them.
     """
+    layer = linear_layer(posterior, scaling)
     if form in ("onnx", "torch"):
-        return (_onnx if form == "onnx" else _torch)(*linear(posterior, scaling), classes, thresholds)
+        return (_onnx if form == "onnx" else _torch)(*layer, classes, thresholds)
     if form == "sklearn":
-        plain = (_one_vs_rest if posterior.multi_label else _sklearn)(*linear(posterior, scaling), classes)
+        plain = (_one_vs_rest if posterior.multi_label else _sklearn)(*layer, classes)
         return bytes(need("skops.io", "export", "exporting for skops").dumps(plain))
     from everylabel.models.classifier_files import (  # scikit-learn takes two seconds
         as_classifier,
@@ -55,15 +54,6 @@ def export_model(
     with tempfile.TemporaryDirectory() as folder:
         save_classifier(classifier, Path(folder) / "model.npz")
         return (Path(folder) / "model.npz").read_bytes()
-
-
-def linear(posterior: Posterior, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights (d, k) and biases (k,) of one layer for unscaled features."""
-    mean = np.asarray(to_numpy(posterior.mean), np.float64)
-    if posterior.likelihood == "binary":
-        mean = np.concatenate([np.zeros_like(mean), mean], axis=1)
-    d = posterior.n_features
-    return scaling.fold(mean[:d], mean[d] if posterior.bias else np.zeros(mean.shape[1]))
 
 
 def _onnx(

@@ -211,28 +211,28 @@ def queue_records(
     Columns: the item's label, the model's guess (without that label), the score that ranks the queue and, for
     a suspect label, `otherwise`: the ids of the most similar items with another label.
     """
-    look, classes = _look(prepared, label_set), label_set.classes
+    data, classes = _queue_data(prepared, label_set), label_set.classes
 
     def values(item: int, score: float | None) -> Sequence[Any]:
-        label = look.labels.get(item)
-        other = labelled_otherwise(look, item) if asked.name == "suspect" else []
+        label = data.labels.get(item)
+        other = labelled_otherwise(data, item) if asked.name == "suspect" else []
         said = None if label in (None, NONE) else named(label, classes)
         ranked = None if score is None else round(score, 6)
-        return said, _guess(look, item, classes), ranked, " ".join(ids[i] for i in other)
+        return said, _guess(data, item, classes), ranked, " ".join(ids[i] for i in other)
 
-    return columns.records(COLUMNS, ((item, values(item, score)) for item, score in queue(look, asked)))
+    return columns.records(COLUMNS, ((item, values(item, score)) for item, score in queue(data, asked)))
 
 
-def _guess(look: QueueData, item: int, classes: Sequence[str]) -> str | None:
-    if item in look.left_out:
-        guess = look.left_out[item].guess
+def _guess(data: QueueData, item: int, classes: Sequence[str]) -> str | None:
+    if item in data.left_out:
+        guess = data.left_out[item].guess
         return None if guess == NONE else named(guess, classes)
-    if look.probabilities is None:
+    if data.probabilities is None:
         return None
-    return predicted(look.probabilities[item], classes, look.thresholds)[0]
+    return predicted(data.probabilities[item], classes, data.thresholds)[0]
 
 
-def _look(prepared: Prepared, label_set: LabelSet) -> QueueData:
+def _queue_data(prepared: Prepared, label_set: LabelSet) -> QueueData:
     """Return the input of queues, by a model trained on all labels."""
     answers, labels, k = label_set.answers, label_set.labels, len(label_set.classes)
     if not labels:
@@ -245,7 +245,8 @@ def _look(prepared: Prepared, label_set: LabelSet) -> QueueData:
     said: dict[str, Any] = {} if multi else {"sources": label_set.suggestions, "drawn": label_set.drawn}
     doubts = left_out(prepared.features, both, *known, multi_label=multi, **said)
     stands = {**labels, **dict.fromkeys(label_set.none, NONE)}
-    look = QueueData(prepared.features, probs, stands, answers, doubts, multi_label=multi, thresholds=limits)
     answered = {i: given for i, given in answers.items() if i in stands}
     agreed = {} if multi else find_consensus(prepared.features, answered, label_set.final)
-    return look._replace(final=frozenset(label_set.final), consensus=agreed)
+    how: dict[str, Any] = {"final": frozenset(label_set.final), "consensus": agreed}
+    how |= {"multi_label": multi, "thresholds": limits}
+    return QueueData(prepared.features, probs, stands, answers, doubts, **how)

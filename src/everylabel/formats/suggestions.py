@@ -91,9 +91,9 @@ def read_suggestions(project: Project, options: LabelOptions, note: Note) -> lis
     """
     found = []
     if options.suggestions is not None:
-        found.append(_of_any(project, options))
+        found.append(_from_file_or_table(project, options))
     if options.suggestion_column is not None:
-        found.append(_of_columns(project, options))
+        found.append(_from_columns(project, options))
     elif options.suggestion_score_column or options.suggestion_source_column:
         raise EverylabelError(
             "--suggestion-score-column and --suggestion-source-column go with --suggestion-column, which is "
@@ -106,7 +106,7 @@ def read_suggestions(project: Project, options: LabelOptions, note: Note) -> lis
     return [one for _, some in found for one in some.proposed]
 
 
-def _of_any(project: Project, options: LabelOptions) -> tuple[str, ReadSuggestions]:
+def _from_file_or_table(project: Project, options: LabelOptions) -> tuple[str, ReadSuggestions]:
     """Return the name of a file or table in memory, and its suggestions."""
     given, matcher = options.suggestions, Matcher(project)
     if not isinstance(given, str | os.PathLike):
@@ -118,7 +118,7 @@ def _of_any(project: Project, options: LabelOptions) -> tuple[str, ReadSuggestio
             )
         cells = zip(*(frame.column(name) for name in frame.names), strict=True)
         rows = (dict(zip(frame.names, row, strict=True)) for row in cells)
-        return IN_MEMORY, _of_rows(IN_MEMORY, IN_MEMORY, rows, frame.names, matcher)
+        return IN_MEMORY, _from_rows(IN_MEMORY, IN_MEMORY, rows, frame.names, matcher)
     file = Path(given)
     if not file.is_file():
         what = "is a folder" if file.is_dir() else "does not exist"
@@ -129,19 +129,19 @@ def _of_any(project: Project, options: LabelOptions) -> tuple[str, ReadSuggestio
     if file.suffix.lower() in (".json", ".jsonl", ".ndjson"):
         entries = read_json(file, options.encoding)
         if any("predictions" in entry for entry in entries):
-            return file.name, _of_tasks(file, entries, matcher)
+            return file.name, _from_tasks(file, entries, matcher)
         if not entries:
             raise EverylabelError(f"--suggestions {str(file)!r} is empty; expected objects with suggestions")
         # a text may be nested (message.body), and so are Argilla's suggestions and probabilities
         entries = [{**flat(entry), **flat_suggestions(entry)} for entry in entries]
         names = list(dict.fromkeys(name for entry in entries for name in entry))
-        return file.name, _of_rows(file.name, file.stem, entries, names, matcher)
+        return file.name, _from_rows(file.name, file.stem, entries, names, matcher)
     names = column_names(file, options.encoding)
     read = plain_rows(file, names, options.encoding, options.long_rows)
-    return file.name, _of_rows(file.name, file.stem, read, names, matcher)
+    return file.name, _from_rows(file.name, file.stem, read, names, matcher)
 
 
-def _of_rows(
+def _from_rows(
     file: str, usual: str, rows: Iterable[Mapping[str, Any]], names: Sequence[str], matcher: Matcher
 ) -> ReadSuggestions:
     """Return the suggestions of a table's rows; usual : the source of rows without one."""
@@ -176,7 +176,7 @@ def _of_rows(
     return found
 
 
-def _of_tasks(file: Path, tasks: list[dict[str, Any]], matcher: Matcher) -> ReadSuggestions:
+def _from_tasks(file: Path, tasks: list[dict[str, Any]], matcher: Matcher) -> ReadSuggestions:
     """Return the predictions of Label Studio's tasks."""
     found = ReadSuggestions(known=_example(matcher.project))
     for items, name, label, score, source in predictions_of(file, tasks, matcher):
@@ -184,7 +184,7 @@ def _of_tasks(file: Path, tasks: list[dict[str, Any]], matcher: Matcher) -> Read
     return found
 
 
-def _of_columns(project: Project, options: LabelOptions) -> tuple[str, ReadSuggestions]:
+def _from_columns(project: Project, options: LabelOptions) -> tuple[str, ReadSuggestions]:
     """Return the suggestions in columns of the source itself."""
     column = options.suggestion_column
     assert column is not None

@@ -15,7 +15,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
@@ -24,104 +24,23 @@ import numpy as np
 import torch
 
 from everylabel.core import Posterior, laplace, predict_proba
-from everylabel.core.checks import check_choice, check_count
+from everylabel.core.checks import check_count
 from everylabel.core.errors import EverylabelError, need
+from everylabel.models.class_names import Phrases
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.finetuning.encoder import Encoder, TunedEncoder
 from everylabel.models.finetuning.recipe import Recipe, trained_share
-from everylabel.models.finetuning.tuning import LEAST, Phrases, Progress, Tuner
-from everylabel.models.forward import logits_of
+from everylabel.models.finetuning.tuning import LEAST, Progress, Tuner
 from everylabel.models.last_layer import LastLayer
 from everylabel.models.scaling import Scaling, fit_pool_scaling, no_scaling, suited_precision
+from everylabel.models.trainers import LabelledItems, Train, train_network
 from everylabel.selection import Pool, select
 from everylabel.selection.pool import Where
 
-Train = Callable[[torch.nn.Module, "Labelled"], torch.nn.Module | None]
 RUN, LABELS, TEXTS = "run.json", "labels.jsonl", "pool.json"
 
 
-class Labelled(torch.utils.data.Dataset):
-    """Labelled items of a pool as a dataset of (input, label); dicts hold the label under "labels"."""
-
-    def __init__(self, pool: Any, idx: np.ndarray, labels: np.ndarray) -> None:
-        self.pool, self.idx = pool, idx
-        self.labels = torch.as_tensor(labels, dtype=torch.int64)
-
-    def __len__(self) -> int:
-        return len(self.idx)
-
-    def __getitem__(self, at: int) -> Any:
-        i = int(self.idx[at])
-        if isinstance(self.pool, Mapping):
-            return {**{key: value[i] for key, value in self.pool.items()}, "labels": self.labels[at]}
-        item = self.pool[i]
-        if isinstance(item, (tuple, list)):  # a user's dataset: its own labels are ignored
-            item = item[0]
-        return torch.as_tensor(item) if isinstance(item, np.ndarray) else item, self.labels[at]
-
-
-def train_network(
-    model: torch.nn.Module,
-    labelled: torch.utils.data.Dataset,
-    *,
-    layers: str = "all",
-    epochs: int = 200,
-    learning_rate: float = 0.01,
-    batch_size: int = 64,
-    weight_decay: float = 1e-4,
-) -> torch.nn.Module:
-    """Train a network by the paper's recipe (RAdam, 200 epochs, batches of 64, cosine), and return it.
-
-    Parameters
-    ----------
-    model, labelled
-        As `ActiveLearner` passes them: a network that returns logits, a dataset of (input, label).
-    layers : {"all", "last"}
-        Train the whole network, or only its last linear layer on frozen features.
-    epochs, learning_rate, batch_size, weight_decay
-        The paper's values for a last layer; whole networks often need a learning rate of 0.001.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from everylabel.torch import train_network
-    >>> inputs, targets = torch.tensor(x[:200], dtype=torch.float32), torch.tensor(y[:200])
-    >>> data = torch.utils.data.TensorDataset(inputs, targets)
-    >>> model = train_network(torch.nn.Linear(64, 10), data, epochs=100)
-    >>> bool((model(inputs).argmax(1) == targets).float().mean() > 0.8)
-    True
-    """
-    check_choice(layers, "layers", ["all", "last"])
-    parameters = list(model.parameters() if layers == "all" else LastLayer(model).layer.parameters())
-    place = parameters[0].device
-    optimiser = torch.optim.RAdam(parameters, lr=learning_rate, weight_decay=weight_decay)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=epochs)
-    loader = torch.utils.data.DataLoader(labelled, batch_size=batch_size, shuffle=True)
-    model.train(layers == "all")
-    for _ in range(epochs):
-        for batch in loader:
-            optimiser.zero_grad()
-            batch_loss(model, batch, place).backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-        schedule.step()
-    return model.eval()
-
-
-def batch_loss(model: torch.nn.Module, batch: Any, place: torch.device) -> torch.Tensor:
-    """Return the cross-entropy of one batch: a mapping with "labels", or (inputs, labels)."""
-    if isinstance(batch, Mapping):
-        labels = batch["labels"]
-        output = model(**{key: value.to(place) for key, value in batch.items() if key != "labels"})
-    else:
-        inputs, labels = batch
-        output = model(inputs.to(place))
-    logits = logits_of(output)
-    if logits is None:
-        raise EverylabelError(f"model returns a {type(output).__name__}; expected logits (n, k)")
-    return torch.nn.functional.cross_entropy(logits.float(), labels.to(place))
-
-
-class History(list):
+class RunHistory(list):
     """One row (a dict) per retraining: round, labels, seconds, guessed, and further measurements."""
 
     def frame(self) -> Any:
@@ -165,6 +84,8 @@ class ActiveLearner:
         `train_network`; encoders have their own.
     classes, names : sequence, bool
         For an encoder: all class names (or phrases by class name), and whether to learn from the names.
+    recipe : Recipe, optional
+        For an encoder: how its blocks are trained, as in `everylabel.finetune`.
     layer : str, optional
         Name of the module's last layer.
     test : (items, labels), optional
@@ -213,7 +134,7 @@ class ActiveLearner:
         self.test, self.candidates, self.seed = test, candidates, seed
         self.labels: dict[int, int] = {}  # item -> class number, in the order of labelling
         self.skipped: set[int] = set()
-        self.history = History()
+        self.history = RunHistory()
         self.folder: Path | None = None  # folder of the run, after `save`
         self._guesses: list[bool] = []  # of the labels since the last retraining: predicted right?
         self._trained_on = 0
@@ -253,23 +174,23 @@ class ActiveLearner:
 
     def label(self, i: int, label: Any) -> None:
         """Learn the label of one item, a class number or name, immediately."""
-        i, number = int(i), self._number(label)
+        i, number = int(i), self._class_number(label)
         guess = int(np.argmax(self.pool.logits([i])[0])) == number
         self.pool.add(i, number)
         self.labels[i] = number
         self._guesses.append(guess)
-        self._note({"item": i, "label": number, "guessed": guess})
+        self._append_event({"item": i, "label": number, "guessed": guess})
 
     def skip(self, i: int) -> None:
         """Skip an item: it is not chosen again."""
         self.pool.set_aside(int(i))
         self.skipped.add(int(i))
-        self._note({"item": int(i), "label": None})
+        self._append_event({"item": int(i), "label": None})
 
     def retrain(self) -> None:
         """Retrain the network on all labels, and recompute features and posterior."""
         begin = time.perf_counter()
-        idx, labels = self._known()
+        idx, labels = self._known_labels()
         fitted = self.network.fit(idx, labels, self.seed + len(labels))
         self._trained_on = len(labels)
         self._rebuild()
@@ -281,12 +202,12 @@ class ActiveLearner:
             **fitted,
         }
         if self.test is not None:
-            truth = np.array([self._number(label) for label in self.test[1]])
+            truth = np.array([self._class_number(label) for label in self.test[1]])
             row["accuracy"] = float(np.mean(self.predict_proba(self.test[0]).argmax(axis=1) == truth))
         self._guesses = []
         self.history.append(row)
         if self.folder is not None:
-            self._write()
+            self._write_run()
 
     def predict_proba(self, items: Any) -> np.ndarray:
         """Return class probabilities (n, k) of items, given the network and all labels so far."""
@@ -304,7 +225,7 @@ class ActiveLearner:
         (self.folder / LABELS).write_text("".join(f"{line}\n" for line in lines))
         if isinstance(self.items, list):
             (self.folder / TEXTS).write_text(json.dumps(self.items))
-        self._write()
+        self._write_run()
 
     @classmethod
     def load(cls, folder: str | Path, model: Any = None, pool: Any = None, **options: Any) -> Self:
@@ -327,16 +248,16 @@ class ActiveLearner:
         learner = cls(model, pool, **{**run["options"], **options})
         if isinstance(learner.network, _ModuleNetwork):
             learner.network.read(folder / run["weights"])
-        learner.history, learner._trained_on = History(run["history"]), run["trained_on"]
+        learner.history, learner._trained_on = RunHistory(run["history"]), run["trained_on"]
         text = (folder / LABELS).read_text()
         whole = text[: text.rfind("\n") + 1]  # an incomplete last line was never acknowledged
         if whole != text:
             (folder / LABELS).write_text(whole)
-        learner._replay(whole)
+        learner._learn_again(whole)
         learner.folder = folder
         return learner
 
-    def _replay(self, text: str) -> None:
+    def _learn_again(self, text: str) -> None:
         """Learn the labels of a file."""
         events = [json.loads(line) for line in text.splitlines()]
         labelled = [event for event in events if event["label"] is not None]
@@ -348,13 +269,13 @@ class ActiveLearner:
             self.labels[event["item"]] = event["label"]
             self._guesses.append(bool(event["guessed"]))
 
-    def _known(self) -> tuple[np.ndarray, np.ndarray]:
+    def _known_labels(self) -> tuple[np.ndarray, np.ndarray]:
         """Return labelled items and their classes, sorted by item: the order of labelling must not matter."""
         idx = np.array(sorted(self.labels), np.int64)
         return idx, np.array([self.labels[int(i)] for i in idx], np.int64)
 
     def _rebuild(self) -> None:
-        idx, labels = self._known()
+        idx, labels = self._known_labels()
         features, posterior = self.network.posterior(idx, labels)
         step = 10.0 if self.update == "second_order" and self.step_size is None else self.step_size
         self.pool = Pool(
@@ -363,7 +284,7 @@ class ActiveLearner:
         for i in self.skipped:
             self.pool.set_aside(i)
 
-    def _number(self, label: Any) -> int:
+    def _class_number(self, label: Any) -> int:
         """Return the class number of a label given by number or name."""
         if isinstance(label, str):
             if label not in self.classes:
@@ -371,14 +292,14 @@ class ActiveLearner:
             return self.classes.index(label)
         return int(label)
 
-    def _note(self, event: dict[str, Any]) -> None:
+    def _append_event(self, event: dict[str, Any]) -> None:
         if self.folder is not None:
             with (self.folder / LABELS).open("a") as file:
                 file.write(json.dumps(event) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
 
-    def _write(self) -> None:
+    def _write_run(self) -> None:
         """Write weights under a new name, then the record that names them; a crash leaves the old pair."""
         assert self.folder is not None
         name = f"weights-{secrets.token_hex(4)}"
@@ -441,7 +362,7 @@ class _ModuleNetwork:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             model = deepcopy(self.first)
-            self.model = self.train(model, Labelled(self.pool, idx, labels)) or model
+            self.model = self.train(model, LabelledItems(self.pool, idx, labels)) or model
         return {}
 
     def posterior(self, idx: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, Posterior]:

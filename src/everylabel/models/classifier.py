@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from copy import copy
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +28,6 @@ from everylabel.core import (
     predict_proba,
     update,
 )
-from everylabel.core.arrays import softmax
 from everylabel.core.checks import (
     check_choice,
     check_matrix,
@@ -38,33 +36,30 @@ from everylabel.core.checks import (
     warn_of_outliers,
 )
 from everylabel.core.leave_one_out import leave_one_out
+from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.updates import METHODS
-from everylabel.models.class_names import TEST_AGAIN, ClassNames
+from everylabel.models.class_names import TEST_AGAIN, ClassNames, NameRows
 from everylabel.models.labels import (
     Examples,
     are_answers,
     as_answers,
-    check_known,
     check_one_kind,
     class_factors,
-    columns_of,
     encode,
     joined,
+    named_classes,
     positions,
     rows,
     spread,
-    with_named,
 )
-from everylabel.models.names import NameRows
 from everylabel.models.scaling import (
     ENOUGH,
     Scaling,
     fit_pool_scaling,
+    fit_scaling,
     no_scaling,
-    scaling_if_spread,
     suited_precision,
-    unshifted,
 )
 from everylabel.models.thresholds import thresholds
 
@@ -142,7 +137,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     _taught: list[Examples]  # the examples of `fit`, then those of each `partial_fit`
     _first_classes: np.ndarray
     _declared: np.ndarray  # classes named by a later partial_fit, with or without labels
-    _found: tuple[Posterior, np.ndarray] | None = None  # thresholds, with the posterior they belong to
+    _cached_thresholds: tuple[Posterior, np.ndarray] | None = None  # with the posterior they belong to
     posterior_: Posterior
 
     def __init__(
@@ -195,7 +190,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         For an indicator matrix y, `classes` name the columns; else the columns of a table do, or `names`.
         """
         again = clone(self)  # if this fails, the earlier fit is unchanged
-        several, given = are_answers(y), y
+        given = y
         X, y = again._validated(X, y, names, first=True)
         warn_of_outliers(X, "X")
         scaling, again.from_pool_ = None, unlabelled is not None and bool(self.scale_features)
@@ -205,12 +200,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             warn_of_outliers(pool, "unlabelled")
             scaling = fit_pool_scaling(pool) if again.from_pool_ else None
         named = None if names is None else ClassNames.of(names, pool, around=scaling)
-        if several:
-            known = columns_of(given, y.shape[1], classes, names)
-        else:
-            known = with_named(np.unique(y if classes is None else classes), names)
-            if classes is not None:
-                check_known(y, known)
+        known = named_classes(given, y, classes, names)
         again._start(X, y, _weights(sample_weight, X), known, scaling, named)
         self.__dict__.update(again.__dict__)
         return self
@@ -233,31 +223,18 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         For an indicator matrix y, `classes` name the columns, which may be known or new classes.
         """
         first, given = not hasattr(self, "posterior_"), y
-        several = are_answers(y)
         X, y = self._validated(X, y, names, first)
         if first:
             warn_of_outliers(X, "X")
         weights = _weights(sample_weight, X)
-        if several:
-            unnamed = classes is None and not hasattr(given, "columns")
-            same = not first and unnamed and y.shape[1] == len(self.classes_)
-            if not first and unnamed and names is None and not same:
-                raise EverylabelError(
-                    f"y has {y.shape[1]} columns without names, and {len(self.classes_)} classes are known; "
-                    "expected a column for each of them, or classes= with the name of each column"
-                )
-            named = self.classes_ if same else columns_of(given, y.shape[1], classes, names)
-        else:
-            named = with_named(np.unique(y if classes is None else classes), names)
-        if classes is not None and not several:
-            check_known(y, named if first else np.union1d(named, self.classes_))
+        named = named_classes(given, y, classes, names, None if first else self.classes_)
         if first:
             class_names = None if names is None else ClassNames.of(names, X)
             self._start(X, y, weights, named, None, class_names)
         else:
             self._learn(X, y, weights, named, names)
             if classes is not None or names is not None:
-                self._declared = np.union1d(self._declared, named) if len(self._declared) else named
+                self._declared = np.union1d(self._declared, named)
         return self
 
     def forget(self, X: Any, y: Any) -> Self:
@@ -269,19 +246,20 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X, y = self._validated(X, y, None, False)
-        base = len(self._taught[0][1])
-        examples, ends = joined(self._taught), np.cumsum([len(labels) for _, labels, _ in self._taught])
+        examples = joined(self._taught)
         gone = positions(examples, X, y)
-        keep = np.setdiff1d(np.arange(len(examples[1])), gone)
-        first, later = keep[keep < base], keep[keep >= base]
+        keep = np.ones(len(examples[1]), bool)
+        keep[gone] = False
+        ends = np.cumsum([len(labels) for _, labels, _ in self._taught])[:-1]
+        left = [rows(part, at) for part, at in zip(self._taught, np.split(keep, ends), strict=True)]
+        first, later = left[0], [part for part in left[1:] if len(part[1])]
         direct = self._updates_exactly()
-        if not len(keep if direct else first):
+        if not len(first[1]) and not (direct and later):
             raise EverylabelError(
                 "X and y are all labels of the classifier; expected to keep at least one: call fit again"
             )
         if direct:
-            kept = [first, later] if len(first) and len(later) else [keep]
-            self._taught = [rows(examples, at) for at in kept]
+            self._taught = [first, *later] if len(first[1]) else [joined(later)]
             self._train_without(rows(examples, gone))
             return self
         again = clone(self)
@@ -289,18 +267,14 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         from_pool = self.from_pool_ or self.matrix_ is not None  # the scaling does not come from the labels
         scaling = self._scaling if from_pool else None
         start = self.classes_ if self._several else self._first_classes  # rows have one column per class
-        again._start(*rows(examples, first), start, scaling, self.names_)
+        again._start(*first, start, scaling, self.names_)
         known = self.classes_
         if not self._several:
-            named = (
-                np.union1d(self._declared, examples[1][later]) if len(self._declared) else examples[1][later]
-            )
+            named = np.concatenate([self._declared, *(labels for _, labels, _ in later)])
             known = self.classes_[np.isin(self.classes_, named)]
-        kept = [keep[(keep >= begin) & (keep < end)] for begin, end in pairwise(ends)]
-        parts = [rows(examples, at) for at in kept if len(at)]
-        for some in again._split_at_scaling(parts):
+        for some in again._split_at_scaling(later):
             again._learn(*some, known)
-        again._taught = [again._taught[0], *parts]  # as given: they may be taken back later, too
+        again._taught = [again._taught[0], *later]  # as given: they may be taken back later, too
         again._declared = self._declared
         self.__dict__.update(again.__dict__)
         return self
@@ -338,9 +312,9 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             raise AttributeError(
                 "thresholds_ exist only with several classes per item; this classifier has one class per item"
             )
-        if self._found is None or self._found[0] is not self.posterior_:
-            self._found = self.posterior_, self._thresholds()
-        return self._found[1]
+        if self._cached_thresholds is None or self._cached_thresholds[0] is not self.posterior_:
+            self._cached_thresholds = self.posterior_, self._thresholds()
+        return self._cached_thresholds[1]
 
     @property
     def examples_(self) -> Examples:
@@ -360,12 +334,9 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             raise EverylabelError("the classifier has no labels; expected a fitted one")
         trained = copy(self)
         trained._train(X, y, weights, self.classes_)
-        rows = np.asarray(leave_one_out(trained.posterior_))[-len(y) :]  # rows of class names come first
-        if self._several:
-            return np.asarray(1.0 / (1.0 + np.exp(-np.clip(rows, -500.0, 500.0))))
-        if rows.shape[1] == 1 and len(self.classes_) == 2:
-            rows = np.c_[np.zeros(len(rows)), rows]
-        return np.asarray(softmax(rows))
+        rows = leave_one_out(trained.posterior_)[-len(y) :]  # rows of class names come first
+        probs = np.asarray(LIKELIHOODS[trained.posterior_.likelihood].link(rows))
+        return np.c_[1.0 - probs, probs] if probs.shape[1] < len(self.classes_) else probs
 
     def _start(
         self,
@@ -383,11 +354,9 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         self.names_, self._scaling_pending = names, False
         if scaling is None and self.scale_features:
-            scaling = self._labelled_scaling(X, y, weights)
-            self._scaling_pending = scaling is None
-        if scaling is None:
-            scaling = unshifted(X, weights) if self.scale_features else no_scaling(X.shape[1])
-        self.center_, self.scale_, self.matrix_ = scaling
+            scaling, is_spread = _labelled_scaling(X, y, weights)
+            self._scaling_pending = not is_spread
+        self.center_, self.scale_, self.matrix_ = no_scaling(X.shape[1]) if scaling is None else scaling
         self._train(X, y, weights, classes)
         # the first entry was trained on, later ones learned one by one; copies, since callers reuse arrays
         self._taught, self._first_classes = [(X.copy(), y.copy(), weights.copy())], classes
@@ -397,7 +366,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     def _train(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, classes: np.ndarray) -> None:
         """Train on (X, y) with the present scaling."""
         several = y.ndim == 2
-        numbers, X = y if several else encode(y, classes), self._scaling(X)
+        numbers, X = encode(y, classes), self._scaling(X)
         if not several:
             weights = weights * compute_sample_weight(self.class_weight, y)
         elif self.class_weight is not None:
@@ -430,8 +399,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             self._train(*joined(self._taught), self.classes_)
             return
         X, y, weights = gone
-        numbers = y if self._several else encode(y, self.classes_)
-        self.posterior_ = forget(self.posterior_, self._scaling(X), numbers, weights=weights)
+        labels = encode(y, self.classes_)
+        self.posterior_ = forget(self.posterior_, self._scaling(X), labels, weights=weights)
         self._test_names()
 
     def _test_names(self) -> None:
@@ -439,8 +408,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         X, y, weights = joined(self._taught)
         self._tested_at = len(y)
         if self.names_ is not None:
-            numbers = y if self._several else encode(y, self.classes_)
-            rows = self._confirmed_names(self._scaling(X), numbers, self.classes_)
+            rows = self._confirmed_names(self._scaling(X), encode(y, self.classes_), self.classes_)
             if (rows is not None) != self.names_hold_:
                 self._train(X, y, weights, self.classes_)
 
@@ -529,8 +497,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         else:
             posterior = add_class(self.posterior_, len(new)) if len(new) else self.posterior_
             step_size = None if self.update == "exact" else self.step_size
-            labels = y if self._several else encode(y, classes)
-            weights = weights if self._several else weights * class_factors(self.class_weight, y)
+            labels, weights = encode(y, classes), weights * class_factors(self.class_weight, y)
             posterior = update(posterior, self._scaling(X), labels, self.update, step_size, weights=weights)
             self.classes_, self.posterior_ = classes, posterior
         self._taught.append(now)
@@ -538,18 +505,15 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         if scaling is not None:
             (self.center_, self.scale_, self.matrix_), self._scaling_pending = scaling, False
             self._train(*joined(self._taught), self.classes_)
-        elif self._updates_exactly() and _count(self._taught) >= TEST_AGAIN * self._tested_at:
+        elif self._updates_exactly() and self._n_labels() >= TEST_AGAIN * self._tested_at:
             self._test_names()
-
-    def _labelled_scaling(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Scaling | None:
-        """Return the scaling of labelled instances; None if they do not determine it."""
-        return scaling_if_spread(X, weights, several=len(np.unique(y[weights > 0])) > 1)
 
     def _later_scaling(self, learned: list[Examples]) -> Scaling | None:
         """Return the scaling by later instances if the first did not determine it; None while too few."""
         if sum(np.sum(weights) for _, _, weights in learned) < ENOUGH:
             return None
-        return self._labelled_scaling(*joined(learned))
+        scaling, is_spread = _labelled_scaling(*joined(learned))
+        return scaling if is_spread else None
 
     def _split_at_scaling(self, later: list[Examples]) -> list[Examples]:
         """Return later examples as one part, or as two: those that determined the scaling, and the rest."""
@@ -558,6 +522,9 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             enough = (i for i in range(1, len(later)) if self._later_scaling([*self._taught, *later[:i]]))
             at = next(enough, 0)
         return [joined(some) for some in (later[:at], later[at:]) if some]
+
+    def _n_labels(self) -> int:
+        return sum(len(labels) for _, labels, _ in self._taught)
 
     @property
     def _several(self) -> bool:
@@ -628,8 +595,8 @@ def with_names(classifier: LaplaceClassifier, names: ClassNames, hold: bool) -> 
     return classifier
 
 
-def _count(learned: list[Examples]) -> int:
-    return sum(len(labels) for _, labels, _ in learned)
+def _labelled_scaling(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[Scaling, bool]:
+    return fit_scaling(X, weights, several=len(np.unique(y[weights > 0])) > 1)
 
 
 def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:

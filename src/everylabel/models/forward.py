@@ -1,7 +1,7 @@
 """Forward passes through a user's network: batches, wrappers, outputs and training mode.
 
 The input may be a tensor, a dict of tensors (Hugging Face), a pair (inputs, labels), a dataset or a loader of
-any of these; the output are batches the model can be called with.
+any of these; the output are batches the model can be called with, without labels.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,12 +17,11 @@ LABEL_KEYS = ("labels", "label", "label_ids")
 BATCH_SIZE = 256
 
 
-class Batch(NamedTuple):
-    """The model's input, and the labels if there are any."""
+class ModelInput(NamedTuple):
+    """The arguments of one call of the model."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    labels: torch.Tensor | None
 
 
 def unwrap(model: torch.nn.Module) -> torch.nn.Module:
@@ -52,11 +51,11 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def batches(data: Any, model: torch.nn.Module, batch_size: int = BATCH_SIZE) -> Iterator[Batch]:
+def batches(data: Any, model: torch.nn.Module, batch_size: int = BATCH_SIZE) -> Iterator[ModelInput]:
     """Yield batches on the model's device from any supported kind of data."""
     place = next(model.parameters(), torch.empty(0))
     for batch in _split(data, batch_size):
-        yield _as_batch(batch, place)
+        yield _model_input(batch, place)
 
 
 def logits_of(output: Any) -> torch.Tensor | None:
@@ -112,7 +111,7 @@ def _split(data: Any, size: int) -> Iterable[Any]:
         n = count(inputs)
         if n and len(labels) != n:
             raise EverylabelError(f"data has {n} inputs and {len(labels)} labels; expected the same number")
-        return ((part, labels[at * size : (at + 1) * size]) for at, part in enumerate(_split(inputs, size)))
+        return _split(inputs, size)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         return data
     raise EverylabelError(
@@ -121,19 +120,14 @@ def _split(data: Any, size: int) -> Iterable[Any]:
     )
 
 
-def _as_batch(batch: Any, place: torch.Tensor) -> Batch:
-    labels = None
-    if isinstance(batch, (tuple, list)):
-        *inputs, labels = batch if len(batch) > 1 else (*batch, None)
-    else:
-        inputs = [batch]
-    kwargs: dict[str, Any] = {}
+def _model_input(batch: Any, place: torch.Tensor) -> ModelInput:
+    """Return the inputs of a batch: all but the last of several (the labels), and no labels of a mapping."""
+    inputs = batch if isinstance(batch, (tuple, list)) else [batch]
+    inputs = inputs[:-1] if len(inputs) > 1 else inputs
     if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-        kwargs = {key: _to(value, place) for key, value in inputs[0].items() if key not in LABEL_KEYS}
-        found = [inputs[0][key] for key in LABEL_KEYS if inputs[0].get(key) is not None]
-        labels, inputs = found[0] if found else labels, []
-    args = tuple(_to(value, place) for value in inputs)
-    return Batch(args, kwargs, None if labels is None else torch.as_tensor(labels).to(place.device))
+        named = {key: _to(value, place) for key, value in inputs[0].items() if key not in LABEL_KEYS}
+        return ModelInput((), named)
+    return ModelInput(tuple(_to(value, place) for value in inputs), {})
 
 
 def _to(value: Any, place: torch.Tensor) -> Any:

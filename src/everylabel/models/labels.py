@@ -15,7 +15,9 @@ Examples = tuple[np.ndarray, np.ndarray, np.ndarray]  # features, labels, weight
 
 
 def encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return class numbers: positions in `classes`, which may be in any order."""
+    """Return labels as positions in `classes`, which may be in any order; an indicator matrix stays."""
+    if y.ndim == 2:
+        return y
     order = np.argsort(classes)
     return np.asarray(order[np.searchsorted(classes[order], y)])
 
@@ -43,7 +45,31 @@ def with_named(labels: np.ndarray, names: Mapping[Any, Any] | None) -> np.ndarra
     return np.union1d(labels, named) if len(labels) else np.unique(named)
 
 
-def check_known(y: np.ndarray, classes: np.ndarray) -> None:
+def named_classes(
+    given: Any, y: np.ndarray, classes: Any, names: Mapping[Any, Any] | None, known: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the classes that a call names: those of the columns of y, or of its labels, and of `names`.
+
+    given : y as the user passed it; a table names its columns
+    known : classes learned before
+    """
+    if y.ndim == 2:
+        if known is not None and classes is None and not hasattr(given, "columns"):
+            if y.shape[1] == len(known):
+                return known
+            if names is None:
+                raise EverylabelError(
+                    f"y has {y.shape[1]} columns without names, and {len(known)} classes are known; "
+                    "expected a column for each of them, or classes= with the name of each column"
+                )
+        return columns_of(given, y.shape[1], classes, names)
+    named = with_named(np.unique(y if classes is None else classes), names)
+    if classes is not None:
+        _check_known(y, named if known is None else np.union1d(named, known))
+    return named
+
+
+def _check_known(y: np.ndarray, classes: np.ndarray) -> None:
     """Raise if a label is not one of these classes."""
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
@@ -92,11 +118,6 @@ def spread(y: np.ndarray, columns: np.ndarray, classes: np.ndarray) -> np.ndarra
     whole = np.full((len(y), len(classes)), np.nan)
     whole[:, [at[name] for name in columns.tolist()]] = y
     return whole
-
-
-def name_answers(labels: np.ndarray, k: int) -> np.ndarray:
-    """Return the labels of class-name rows as answers: yes for the name's class, no for all others."""
-    return np.eye(k)[labels]
 
 
 def joined(examples: list[Examples]) -> Examples:

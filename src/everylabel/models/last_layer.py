@@ -56,8 +56,7 @@ class LastLayer:
         self.model = unwrap(model)
         self.name, self.layer = _find(self.model, layer)
         self._asked_for = layer is not None
-        self._checked = False  # whether the layer's output is known to be the model's
-        self._is_plain = False  # whether the layer is known to be linear; the first batch shows it
+        self._checked = False  # whether the layer is known to be linear and its output the model's
         _check_layer(self.name, self.layer)
         _check_alone(self.model, self.name, self.layer)
 
@@ -71,7 +70,34 @@ class LastLayer:
 
         data is a tensor, a dict of tensors, a dataset or a loader; labels in it are ignored.
         """
-        return self._pass(data, batch_size)[0]
+        features: list[torch.Tensor] = []
+        seen: list[tuple[torch.Tensor, torch.Tensor]] = []  # input and output of the layer in one batch
+        later: list[str] = []  # other linear layers, run after this one in the first batch
+
+        def remember(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> None:
+            seen.append((args[0] if args else kwargs["input"], output))
+
+        def note(name: str) -> Callable[..., None]:
+            return lambda *_: later.append(name) if seen else None
+
+        hooks = [self.layer.register_forward_hook(remember, with_kwargs=True)]
+        if not self._checked:
+            others = _linear_layers(self.model).items()
+            hooks += [part.register_forward_hook(note(name)) for name, part in others if name != self.name]
+        try:
+            with evaluating(self.model):
+                for args, kwargs in batches(data, self.model, batch_size):
+                    seen.clear()
+                    output = self.model(*args, **kwargs)
+                    rows, logits = self._rows(seen, logits_of(output))
+                    self._check_output(rows, logits, output, later)
+                    features.append(rows)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if not features:
+            raise EverylabelError("data has no batches; expected at least one instance")
+        return torch.cat(features)
 
     def mean(self) -> torch.Tensor:
         """Return the layer's weights (d+1, k) in float64, the bias in the last row; (d, k) without."""
@@ -101,7 +127,7 @@ class LastLayer:
             raise EverylabelError(
                 f"likelihood is {likelihood!r} and layer {self.name!r} has one output; expected 'binary'"
             )
-        features, _labels = self._pass(data, batch_size)  # a likelihood that needs labels would use them here
+        features = self.features(data, batch_size=batch_size)
         return laplace(self.mean(), features, likelihood, prior_precision, **options)
 
     def write(self, posterior: Posterior) -> None:
@@ -133,41 +159,6 @@ class LastLayer:
             self.layer.weight.copy_(weights[:d].T)
             if self.layer.bias is not None:
                 self.layer.bias.copy_(weights[d])
-
-    def _pass(self, data: Any, batch_size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return features and labels (None unless every batch has them) of all batches."""
-        features: list[torch.Tensor] = []
-        labels: list[torch.Tensor | None] = []
-        seen: list[tuple[torch.Tensor, torch.Tensor]] = []
-
-        later: list[str] = []  # other linear layers, run after this one in the first batch
-
-        def remember(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> None:
-            seen.append((args[0] if args else kwargs["input"], output))
-
-        def note(name: str) -> Callable[..., None]:
-            return lambda *_: later.append(name) if seen else None
-
-        hooks = [self.layer.register_forward_hook(remember, with_kwargs=True)]
-        if not self._checked:
-            others = _linear_layers(self.model).items()
-            hooks += [part.register_forward_hook(note(name)) for name, part in others if name != self.name]
-        try:
-            with evaluating(self.model):
-                for batch in batches(data, self.model, batch_size):
-                    seen.clear()
-                    given = self.model(*batch.args, **batch.kwargs)
-                    rows, logits = self._rows(seen, logits_of(given))
-                    self._check_output(rows, logits, given, later)
-                    features.append(rows)
-                    labels.append(batch.labels)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        if not labels:
-            raise EverylabelError("data has no batches; expected at least one instance")
-        known = [part for part in labels if part is not None]
-        return torch.cat(features), torch.cat(known) if len(known) == len(labels) else None
 
     def _rows(
         self, seen: list[tuple[torch.Tensor, torch.Tensor]], output: torch.Tensor | None
@@ -201,22 +192,24 @@ class LastLayer:
     def _check_output(
         self, features: torch.Tensor, logits: torch.Tensor, given: Any, later: list[str]
     ) -> None:
-        """Raise if this is not the model's last layer, or not a plain linear one."""
-        if not self._checked and not self._asked_for and not _same(logits, logits_of(given)):
+        """Raise after the first batch if this is not the last layer, or not a plain linear one."""
+        if self._checked:
+            return
+        if not self._asked_for and not _same(logits, logits_of(given)):
             raise EverylabelError(
                 f"the model's output is not that of layer {self.name!r}; {_pass_one(self.model)}"
             )
-        if not self._checked and later and not any(_same(logits, output) for output in tensors_of(given)):
+        if later and not any(_same(logits, output) for output in tensors_of(given)):
             raise EverylabelError(
                 f"layer is {self.name!r}, after which the model runs {later[-1]!r}, and its output is not "
                 f"the model's; {_pass_one(self.model)}"
             )
-        if not self._is_plain and not _is_linear(self.layer, features, logits):
+        if not _is_linear(self.layer, features, logits):
             raise EverylabelError(
                 f"layer {self.name!r} does not compute weights times input plus bias (or its input is "
                 "changed afterwards); expected a plain torch.nn.Linear"
             )
-        self._checked = self._is_plain = True
+        self._checked = True
 
 
 def _find(model: torch.nn.Module, layer: str | torch.nn.Linear | None) -> tuple[str, torch.nn.Linear]:

@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from everylabel.core import Posterior
+from everylabel.core.arrays import to_numpy
+
 NORM = 10.0  # root mean square norm; on six datasets of features within 1% of the best accuracy
 POOL_NORM = 5.0  # root mean square norm of features scaled by a pool, for the prior of `suited_precision`
 POWER = 0.5
@@ -48,29 +51,19 @@ class Scaling(NamedTuple):
         return weights, bias - self.center @ weights
 
 
-def fit_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling:
-    """Return the scaling of labelled instances; nearly equal ones are not shifted."""
-    found = scaling_if_spread(X, weights, several)
-    return unshifted(X, weights) if found is None else found
+def fit_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> tuple[Scaling, bool]:
+    """Return the scaling of labelled instances, and whether they are spread out enough to determine it.
 
-
-def scaling_if_spread(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling | None:
-    """Return the scaling of labelled instances; None for one, or nearly equal ones, without spread.
-
+    One instance, or nearly equal ones, are scaled by their size alone.
     several : the instances are of several classes, so they are not copies of one
     """
     total = np.sum(weights)
     share = weights / total if total > 0 else np.full(len(X), 1 / len(X))
     center = share @ X
     size, spread = (float(np.sqrt(share @ np.sum(part**2, axis=1))) for part in (X, X - center))
-    return Scaling(center, NORM / spread) if _is_spread(spread, size, total, several) else None
-
-
-def unshifted(X: np.ndarray, weights: np.ndarray) -> Scaling:
-    """Return the scaling of nearly equal instances: by their size alone."""
-    total = np.sum(weights)
-    size = float(np.sqrt(weights @ np.sum(X**2, axis=1) / total)) if total > 0 else 0.0
-    return Scaling(np.zeros(X.shape[1]), NORM / size if size > 0 else 1.0)
+    if _is_spread(spread, size, total, several):
+        return Scaling(center, NORM / spread), True
+    return Scaling(np.zeros(X.shape[1]), NORM / size if size > 0 and total > 0 else 1.0), False
 
 
 def fit_pool_scaling(pool: np.ndarray) -> Scaling:
@@ -125,6 +118,15 @@ def suited_precision(k: int) -> float:
     25 to 200 random labels: +.1 to +.9 points with two classes, 0 with 6 to 14, +.5 to +2 with 77.
     """
     return 4.0 / min(max(k, 2), 16)
+
+
+def linear_layer(posterior: Posterior, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights (d, k) and biases (k,) of a posterior's mean as one layer on unscaled features."""
+    mean = np.asarray(to_numpy(posterior.mean), np.float64)
+    if posterior.likelihood == "binary":
+        mean = np.concatenate([np.zeros_like(mean), mean], axis=1)
+    d = posterior.n_features
+    return scaling.fold(mean[:d], mean[d] if posterior.bias else np.zeros(mean.shape[1]))
 
 
 def no_scaling(d: int) -> Scaling:

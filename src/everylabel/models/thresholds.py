@@ -20,8 +20,6 @@ import numpy as np
 from everylabel.core.arrays import as_array, to_numpy
 from everylabel.core.checks import check_answers, check_matrix, check_positive
 from everylabel.core.errors import EverylabelError
-from everylabel.core.leave_one_out import leave_one_out
-from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 from everylabel.core.predict import predict_proba
 
@@ -95,32 +93,15 @@ def _over_pool(p: np.ndarray, prices: tuple[float, float] | None) -> np.ndarray:
     return np.clip(found, EDGE, 1.0 - EDGE)
 
 
-def left_out(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-    """Return probabilities (n, k) of labelled instances, each without its own label, and the answers."""
-    if posterior.data is None or not len(posterior.data):
-        return np.zeros((0, posterior.n_classes)), np.zeros((0, posterior.n_classes))
-    kind = LIKELIHOODS[posterior.likelihood]
-    probs = kind.link(leave_one_out(posterior))
-    return np.asarray(to_numpy(probs)), np.asarray(to_numpy(posterior.data.labels))
-
-
-def thresholds_of(
-    posterior: Posterior, features: Any = None, labelled: Iterable[int] = ()
-) -> np.ndarray | None:
+def thresholds_of(posterior: Posterior, features: Any, labelled: Iterable[int] = ()) -> np.ndarray | None:
     """Return thresholds over a pool's features (m, d), on the posterior's scale; None for one class per item.
 
     A class without a positive label keeps a threshold of at least USUAL: its expected F1 would be best if it
     were predicted nearly everywhere.
 
-    features : None chooses by the posterior's own labels, each left out in turn
     labelled : rows of features that the posterior has learned; they count only if there are no others
     """
-    if not posterior.multi_label:
-        return None
-    if features is None:
-        probs, answers = left_out(posterior)
-        return thresholds(probs, answers) if len(probs) else np.full(posterior.n_classes, USUAL)
-    if not len(features):
+    if not posterior.multi_label or not len(features):
         return None
     rows = np.asarray(features[choosing(len(features), labelled)], np.float64)
     return pool_thresholds(predict_proba(posterior, rows, method="mean"), posterior)

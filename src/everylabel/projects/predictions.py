@@ -25,8 +25,8 @@ from everylabel.labelling.sources.consensus import find_consensus
 from everylabel.labelling.sources.evidence import Evidence
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE, Refused
+from everylabel.models.class_names import NameRows
 from everylabel.models.embedding.embed import Embedder
-from everylabel.models.names import NameRows
 from everylabel.models.scaling import Scaling
 from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.features import Progress, broken_rows, embed_as

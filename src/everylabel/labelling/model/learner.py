@@ -29,7 +29,7 @@ from everylabel.labelling.sources.evidence import Evidence, weigh
 from everylabel.labelling.sources.joint_training import posterior_of, rows_of, train_jointly
 from everylabel.labelling.sources.review import Reviewed, review_given
 from everylabel.labelling.state.types import FREE, REVIEW, ClassSet, Place, Suggestions
-from everylabel.models.names import NameRows
+from everylabel.models.class_names import NameRows
 from everylabel.models.thresholds import USUAL, choosing, pool_thresholds
 from everylabel.selection import Pool, select, select_question
 from everylabel.selection.pool import Where

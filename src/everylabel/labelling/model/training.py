@@ -26,8 +26,7 @@ from everylabel.core.updates.partial import expected_shares, note_shares
 from everylabel.data.items import IdList, Numbered
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import ClassSet, Place, Suggestions
-from everylabel.models.labels import name_answers
-from everylabel.models.names import NameRows, are_confirmed, name_rows, phrase
+from everylabel.models.class_names import NameRows, are_confirmed, phrase, rows_of_names
 from everylabel.models.scaling import Scaling, fit_pool_scaling, suited_precision
 from everylabel.selection import Pool
 from everylabel.selection.pool.features import LazyScaled, with_room
@@ -301,9 +300,9 @@ def confirmed_names(
     if scaling is None or not vectors:
         return None
     width = len(scaling.center)
-    rows = name_rows({c: some for c, some in vectors.items() if some.shape[1] == width}, scaling)
+    rows = rows_of_names({c: some for c, some in vectors.items() if some.shape[1] == width}, scaling)
     if rows is not None and multi_label:
-        rows = rows._replace(labels=name_answers(rows.labels, n_classes))
+        rows = rows.as_answers(n_classes)
     if rows is None or not labels or trusted:
         return rows
     idx, y = targets(labels, n_classes, multi_label)

@@ -37,7 +37,7 @@ from everylabel.labelling.model.learner import fit
 from everylabel.labelling.model.training import RuledOut, in_order, targets
 from everylabel.labelling.sources.evidence import Evidence
 from everylabel.labelling.state.types import ClassSet, Value
-from everylabel.models.names import NameRows
+from everylabel.models.class_names import NameRows
 from everylabel.selection.pool.features import LazyScaled
 
 TEMPERATURES = np.array([0.5, 0.7, 1.0, 1.4, 2.0, 2.8])

@@ -42,7 +42,7 @@ from everylabel.labelling.sources.consensus import CLASSIFIES, UNLIKELY
 from everylabel.labelling.sources.evidence import SoftTargets, evidence_of, measure
 from everylabel.labelling.sources.reliability import Confusion
 from everylabel.labelling.state.types import Suggestions
-from everylabel.models.names import NameRows
+from everylabel.models.class_names import NameRows
 from everylabel.models.scaling import suited_precision
 from everylabel.selection.pool.features import LazyScaled
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from everylabel.core.arrays import to_numpy
 from everylabel.core.errors import EverylabelError, need
+from everylabel.models.scaling import linear_layer
 
 if TYPE_CHECKING:
     from everylabel.models.classifier import LaplaceClassifier
@@ -66,11 +66,8 @@ class TunedClassifier:
     @classmethod
     def of(cls, encoder: TunedEncoder, classifier: LaplaceClassifier) -> Self:
         """Return an encoder with a classifier that was fitted on its features."""
-        posterior = classifier.posterior_
-        mean = np.asarray(to_numpy(posterior.mean), np.float64)
-        if posterior.likelihood == "binary":
-            mean = np.concatenate([np.zeros_like(mean), mean], axis=1)
-        return cls(encoder, *classifier._scaling.fold(mean[:-1], mean[-1]), list(classifier.classes_))
+        layer = linear_layer(classifier.posterior_, classifier._scaling)
+        return cls(encoder, *layer, list(classifier.classes_))
 
     def predict_proba(self, items: Sequence[Any]) -> np.ndarray:
         """Return probabilities (n, k), columns in the order of `classes`."""

@@ -12,7 +12,7 @@ INPUTS = {"text": ["input_ids", "attention_mask"], "image": ["pixel_values"]}
 EXAMPLES = ["a text of some words", "a"]  # two lengths, so that the mask matters
 
 
-class Network(torch.nn.Module):
+class EncoderWithHead(torch.nn.Module):
     """Inputs of the encoder in, the most probable class and probabilities out.
 
     The encoders before and after fine-tuning share all weights except those of the tuned blocks. The graph
@@ -52,7 +52,7 @@ def trace(tuned: TunedEncoder, weights: np.ndarray, bias: np.ndarray, file: IO[b
         free = {0: "n"}
     names = INPUTS[kind]
     torch.onnx.export(
-        Network(tuned, weights, bias).eval(),
+        EncoderWithHead(tuned, weights, bias).eval(),
         tuple(example[name] for name in names),
         file,  # type: ignore[arg-type]
         input_names=names,

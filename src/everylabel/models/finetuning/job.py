@@ -69,7 +69,7 @@ def run(folder: Path) -> None:
     if tuned.trusted:
         tuned.save(folder / ENCODER)
         np.save(folder / FEATURES, tuned.all_features.astype(np.float32))
-        np.save(folder / NAMES, tuned.name_rows.astype(np.float32))
+        np.save(folder / NAMES, tuned.phrase_features.astype(np.float32))
         np.save(folder / PROBABILITIES, tuned.proba.astype(np.float32))
     (folder / RESULT).write_text(json.dumps(result))
 

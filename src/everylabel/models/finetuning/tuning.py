@@ -27,13 +27,13 @@ from scipy.special import logsumexp
 
 from everylabel.core.checks import check_count
 from everylabel.core.errors import EverylabelError
+from everylabel.models.class_names import Phrases, phrases_of
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.finetuning.encoder import CACHE_BYTES, Encoder, States, TunedEncoder
 from everylabel.models.finetuning.recipe import NameStates, Recipe, train_blocks, trained_share
-from everylabel.models.names import phrase
+from everylabel.models.scaling import linear_layer
 
 Progress = Callable[[float, str], Any]  # called with the share that is done, and what is being done
-Phrases = str | Sequence[str]
 POOL_ROWS = 600  # items, evenly spaced over the pool, from which the head's prior is estimated in a fold
 LEAST = 8  # fewest labels that can be cross-validated
 FOLDS = 3
@@ -77,11 +77,9 @@ class Finetuned:
     accuracy: dict[str, float]
     frozen_proba: np.ndarray
     tuned_proba: np.ndarray
-    frozen: np.ndarray
-    tuned: np.ndarray
-    name_classes: np.ndarray
-    frozen_names: np.ndarray
-    tuned_names: np.ndarray
+    before: np.ndarray  # frozen features of all items, followed by those of the phrases of class names
+    after: np.ndarray  # tuned features of the same
+    phrase_classes: np.ndarray  # class number of each phrase
     names_hold: bool  # whether the labels confirm the class names
     seconds: float
 
@@ -90,33 +88,43 @@ class Finetuned:
         return self.tuned_proba if self.trusted else self.frozen_proba
 
     @property
-    def all_features(self) -> np.ndarray:
-        """Return the features in use of all items."""
-        return self._beside(self.frozen, self.tuned)
+    def n_items(self) -> int:
+        return len(self.before) - len(self.phrase_classes)
 
     @property
-    def features(self) -> np.ndarray:
-        return self._beside(self.frozen[self.labelled], self.tuned[self.labelled])
+    def frozen(self) -> np.ndarray:
+        return self.before[: self.n_items]
 
     @property
-    def unlabelled(self) -> np.ndarray:
-        rest = np.setdiff1d(np.arange(len(self.frozen)), self.labelled)
-        return self._beside(self.frozen[rest], self.tuned[rest])
+    def tuned(self) -> np.ndarray:
+        return self.after[: self.n_items]
 
     @property
     def rows(self) -> np.ndarray:
         """Return the features in use of all items, followed by those of the phrases of class names."""
-        return np.concatenate([self.all_features, self._beside(self.frozen_names, self.tuned_names)])
+        return np.concatenate([self.before, self.after], axis=1) if self.trusted else self.before
 
     @property
-    def name_rows(self) -> np.ndarray:
+    def all_features(self) -> np.ndarray:
+        """Return the features in use of all items."""
+        return self.rows[: self.n_items]
+
+    @property
+    def features(self) -> np.ndarray:
+        return self.rows[self.labelled]
+
+    @property
+    def unlabelled(self) -> np.ndarray:
+        return self.rows[np.setdiff1d(np.arange(self.n_items), self.labelled)]
+
+    @property
+    def phrase_features(self) -> np.ndarray:
         """Return the features in use of the phrases of class names."""
-        return self._beside(self.frozen_names, self.tuned_names)
+        return self.rows[self.n_items :]
 
     @property
     def names(self) -> dict[Any, np.ndarray] | None:
-        rows = self._beside(self.frozen_names, self.tuned_names)
-        return _by_class(rows, self.name_classes, self.classes)
+        return _by_class(self.phrase_features, self.phrase_classes, self.classes)
 
     def classifier(self) -> LaplaceClassifier:
         """Return the head on the features in use: class names and all items as its prior.
@@ -143,9 +151,6 @@ class Finetuned:
             "seconds": round(self.seconds, 1),
         }
         return self.encoder.save(folder, result)
-
-    def _beside(self, frozen: np.ndarray, tuned: np.ndarray) -> np.ndarray:
-        return np.concatenate([frozen, tuned], axis=1) if self.trusted else frozen
 
 
 def finetune(
@@ -269,7 +274,7 @@ class Tuner:
             (number, words)
             for number, name in enumerate(self.classes)
             if phrases is not None and name in phrases
-            for words in dict.fromkeys([phrase(str(name)), *_listed(phrases[name])])
+            for words in phrases_of(str(name), phrases[name])
         ]
         self.states = States(
             encoder,
@@ -278,8 +283,8 @@ class Tuner:
             tick=self._ticker(progress, "Reading the items"),
         )
         self.phrases = [words for _, words in named]
-        self.name_classes = np.array([number for number, _ in named], np.int64)
-        self.name_rows = np.arange(self.n, self.n + len(named))
+        numbers = np.array([number for number, _ in named], np.int64)
+        self.names = NameStates(np.arange(self.n, self.n + len(named)), numbers)
         self.frozen_weights = encoder.weights()
 
     def tune(
@@ -320,7 +325,6 @@ class Tuner:
         finally:
             self.encoder.set_weights(self.frozen_weights)
         losses = {which: calibrated_losses(p, y) for which, p in proba.items()}
-        before = self.states.features
         trusted = is_better(losses["tuned"], losses["frozen"])
         return Finetuned(
             encoder=TunedEncoder(self.encoder, self.frozen_weights, weights, trusted),
@@ -332,11 +336,9 @@ class Tuner:
             accuracy={which: float(np.mean(p.argmax(axis=1) == y)) for which, p in proba.items()},
             frozen_proba=proba["frozen"],
             tuned_proba=proba["tuned"],
-            frozen=before[: self.n],
-            tuned=after[: self.n],
-            name_classes=self.name_classes,
-            frozen_names=before[self.n :],
-            tuned_names=after[self.n :],
+            before=self.states.features,
+            after=after,
+            phrase_classes=self.names.classes,
             names_hold=head.names_hold_,
             seconds=time.perf_counter() - begin,
         )
@@ -354,7 +356,7 @@ class Tuner:
 
     def by_class(self, rows: np.ndarray) -> dict[int, np.ndarray] | None:
         """Return the vectors of phrases by class number, out of rows of `features`; None without names."""
-        return _by_class(rows[self.n :], self.name_classes, range(len(self.classes)))
+        return _by_class(rows[self.n :], self.names.classes, range(len(self.classes)))
 
     def _predict_held_out(
         self,
@@ -370,10 +372,10 @@ class Tuner:
         train, test, pool = rows[~held_out], rows[held_out], self._pool_rows()
         frozen_head = self._train(train, y[~held_out], recipe, seed, progress, message)
         before = self.states.features
-        used = np.unique(np.r_[rows, pool, self.name_rows])
+        used = np.unique(np.r_[rows, pool, self.names.rows])
         both = np.concatenate([before[used], self.states.embed(used)], axis=1)
         of_train, of_test, of_pool, of_names = (
-            both[np.searchsorted(used, idx)] for idx in (train, test, pool, self.name_rows)
+            both[np.searchsorted(used, idx)] for idx in (train, test, pool, self.names.rows)
         )
         head = self._head(of_train, y[~held_out], of_pool, of_names)
         return frozen_head.predict_proba(before[test]), head.predict_proba(of_test)
@@ -394,10 +396,9 @@ class Tuner:
         """Tune the encoder from its frozen weights and a head on frozen features; return that head."""
         self.encoder.set_weights(self.frozen_weights)
         features = self.states.features
-        head = self._head(features[rows], y, features[self._pool_rows()], features[self.name_rows])
-        mean = np.asarray(head.posterior_.mean)
-        start = head._scaling.fold(mean[:-1], mean[-1])
-        names = NameStates(self.name_rows, self.name_classes) if head.names_hold_ else None
+        head = self._head(features[rows], y, features[self._pool_rows()], features[self.names.rows])
+        start = linear_layer(head.posterior_, head._scaling)
+        names = self.names if head.names_hold_ else None
         train_blocks(self.states, rows, y, start, names, recipe, seed, self._ticker(progress, message))
         return head
 
@@ -406,7 +407,7 @@ class Tuner:
     ) -> LaplaceClassifier:
         """Return a head trained on features, with the phrases and the pool as its prior."""
         classes = np.arange(len(self.classes))
-        names = _by_class(phrases, self.name_classes, classes)
+        names = _by_class(phrases, self.names.classes, classes)
         return LaplaceClassifier().fit(features, y, unlabelled=pool, names=names, classes=classes)
 
     def _check(self, rows: np.ndarray, y: np.ndarray, folds: int) -> None:
@@ -437,10 +438,6 @@ def _part(progress: Progress | None, begin: float, end: float) -> Progress | Non
     if progress is None:
         return None
     return lambda share, message: progress(begin + share * (end - begin), message)
-
-
-def _listed(some: Phrases) -> Sequence[str]:
-    return [some] if isinstance(some, str) else list(some)
 
 
 def _by_class(rows: np.ndarray, numbers: np.ndarray, classes: Any) -> dict[Any, np.ndarray] | None:

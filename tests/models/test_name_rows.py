@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.models.names import NameRows, are_confirmed, name_rows, phrase
+from everylabel.models.class_names import NameRows, are_confirmed, phrase, rows_of_names
 from everylabel.models.scaling import fit_pool_scaling, suited_precision
 
 K, D = 5, 20
@@ -21,7 +21,7 @@ def texts() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _rows(texts: tuple[np.ndarray, ...], order: np.ndarray) -> tuple[NameRows, np.ndarray]:
     scaling = fit_pool_scaling(texts[0])
-    rows = name_rows({c: texts[2][order[c]][None] for c in range(K)}, scaling)
+    rows = rows_of_names({c: texts[2][order[c]][None] for c in range(K)}, scaling)
     assert rows is not None
     return rows, scaling(texts[0])
 
@@ -46,17 +46,17 @@ def test_names_alone_separate_classes_wherever_their_vectors_lie(texts: tuple[np
 
 def test_phrases_of_a_class_share_its_weight(texts: tuple[np.ndarray, ...]) -> None:
     vectors = {0: texts[2][:3], 1: texts[2][3:4]}
-    rows = name_rows(vectors, fit_pool_scaling(texts[0]))
+    rows = rows_of_names(vectors, fit_pool_scaling(texts[0]))
     assert rows is not None
     assert rows.labels.tolist() == [0, 0, 0, 1]
     np.testing.assert_allclose([rows.weights[:3].sum(), rows.weights[3]], 3.0)  # two classes: the lightest
-    assert name_rows({0: texts[2][:3]}, fit_pool_scaling(texts[0])) is None  # one class says nothing
+    assert rows_of_names({0: texts[2][:3]}, fit_pool_scaling(texts[0])) is None  # one class says nothing
 
 
 @pytest.mark.parametrize(("k", "weight"), [(2, 3.0), (14, 7.0), (150, 10.0)])
 def test_names_of_many_classes_weigh_more(k: int, weight: float) -> None:
     vectors = np.random.default_rng(0).normal(size=(k, D))
-    rows = name_rows(dict(enumerate(vectors)), fit_pool_scaling(vectors))
+    rows = rows_of_names(dict(enumerate(vectors)), fit_pool_scaling(vectors))
     assert rows is not None
     np.testing.assert_allclose(rows.weights, weight)
 
@@ -66,12 +66,12 @@ def test_names_of_many_classes_weigh_more(k: int, weight: float) -> None:
 def test_unreliable_source_is_found_by_labels(
     texts: tuple[np.ndarray, ...], per_class: int, most_work: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("everylabel.models.names.MOST_WORK", most_work)
+    monkeypatch.setattr("everylabel.models.class_names.MOST_WORK", most_work)
     rng = np.random.default_rng(1)
     idx = np.concatenate([np.flatnonzero(texts[1] == c)[:per_class] for c in range(K)])
     honest, h = _rows(texts, np.arange(K))
     shuffled, _ = _rows(texts, np.roll(np.arange(K), 1))
-    codes = name_rows({c: rng.normal(size=(1, D)) for c in range(K)}, fit_pool_scaling(texts[0]))
+    codes = rows_of_names({c: rng.normal(size=(1, D)) for c in range(K)}, fit_pool_scaling(texts[0]))
     assert codes is not None
     found = [
         are_confirmed(rows, h[idx], texts[1][idx], K, suited_precision(K))
@@ -88,8 +88,8 @@ def test_few_labels_of_many_classes_do_not_refute_names_and_shuffled_names_are_f
     texts = vectors[y] + rng.normal(size=(len(y), 60)) * 0.7
     scaling = fit_pool_scaling(texts)
     h, precision = scaling(texts), suited_precision(k)
-    rows = name_rows({c: vectors[c][None] for c in range(k)}, scaling)
-    shuffled = name_rows({c: vectors[c - 1][None] for c in range(k)}, scaling)
+    rows = rows_of_names({c: vectors[c][None] for c in range(k)}, scaling)
+    shuffled = rows_of_names({c: vectors[c - 1][None] for c in range(k)}, scaling)
     assert rows is not None
     assert shuffled is not None
     alone = el.fit_map(*rows[:2], k, precision, weights=rows.weights)

@@ -157,8 +157,8 @@ def _logits(model: torch.nn.Module, data: Any, batch_size: int, dropout: bool = 
     with evaluating(model):  # restores the mode of each module
         for module in _dropouts(model) if dropout else []:
             module.training = True
-        for batch in batches(data, model, batch_size):
-            logits = logits_of(model(*batch.args, **batch.kwargs))
+        for args, kwargs in batches(data, model, batch_size):
+            logits = logits_of(model(*args, **kwargs))
             if logits is None:
                 raise EverylabelError("the model's output has no logits; expected a tensor or .logits")
             parts.append(logits[:, None] if logits.ndim == 1 else logits)
