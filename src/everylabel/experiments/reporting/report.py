@@ -33,16 +33,19 @@ from everylabel.experiments.updating import StepSize
 TITLE = "everylabel: the paper, reproduced"
 TRAININGS = {"recipe": "by the paper's recipe (RAdam, 200 epochs)", "fast": "to the optimum by fit_map"}
 MADE = "Made by the command below; not edited by hand."
-RULE = (
-    "Each claim is tested by a number that is positive if the claim is right, computed in every repetition. "
-    "A dataset supports the claim if the 95% confidence interval of the mean over repetitions (Student's t) "
-    "lies above zero, and contradicts it if below; differences of less than a tenth of a point of accuracy "
-    "do neither. A claim holds if no dataset contradicts it and at least half support it (one, for a claim "
-    "that something can happen); it does not hold if some contradict and none supports it; it is undecided "
-    "if none does either; all else is mixed. Only the datasets that the paper's sentence or figure shows "
-    "are counted; others are listed after the bar. A dataset with one repetition is not counted. A claim to "
-    "beat all others is supported only where all were measured."
-)
+RULE = """\
+Each claim is tested by a number that is positive if the claim is right, computed in every repetition.
+
+- A dataset *supports* the claim if the 95% confidence interval of the mean over repetitions (Student's t)
+  lies above zero, and *contradicts* it if the interval lies below zero. A difference of less than a tenth of
+  a point of accuracy does neither.
+- A claim *holds* if no dataset contradicts it and at least half support it. (If the claim is that something
+  can happen, one is enough.)
+- A claim *does not hold* if some dataset contradicts it and none supports it.
+- A claim is *undecided* if no dataset contradicts or supports it. All other claims are *mixed*.
+- Only the datasets that the paper's sentence or figure shows are counted; others are listed after the bar. A
+  dataset with one repetition is not counted. A claim to beat all others is supported only if all were
+  measured."""
 BOTH = ""  # experiments that time both ways of training
 SHORT = {"recipe": ", trained by the recipe", "fast": ", trained by fit_map", BOTH: ""}
 
