@@ -181,11 +181,10 @@ def _(body: events.Suggested, state: State, event: Event, item: int) -> None:
         raise EverylabelError("it suggests a class that never existed")
     scores = body.scores or [None] * len(body.items)
     probs = body.probabilities or [None] * len(body.items)
-    said = {
-        name: Suggestion(number, score, {c: p for c, p in zip(body.over, some or (), strict=False) if p})
-        for name, number, score, some in zip(body.items, body.classes, scores, probs, strict=True)
-    }
-    state.suggestions.setdefault(body.source, {}).update(said)
+    of_source = state.suggestions.setdefault(body.source, {})
+    for name, number, score, row in zip(body.items, body.classes, scores, probs, strict=True):
+        by_class = {c: p for c, p in zip(body.over, row or (), strict=False) if p}
+        of_source[name] = Suggestion(number, score, by_class)
     state.suggested_at = event.seq
     state.hidden_columns = list(dict.fromkeys([*state.hidden_columns, *body.columns]))
     state.n_changes += 1
@@ -277,18 +276,18 @@ def _(body: events.AutoLabel, state: State, event: Event, item: int) -> None:
     state.finished.pop(item, None)
     state.audits.pop(item, None)
     state.proposals.pop(item, None)
-    said: Value | None = body.class_
+    label: Value | None = body.class_
     one_class = state.promise is not None and state.promise.class_ is not None
     if body.present is not None:
-        said = ClassSet.of(body.present, state.book.present if body.absent is None else body.absent)
-    if said is None:
+        label = ClassSet.of(body.present, state.book.present if body.absent is None else body.absent)
+    if label is None:
         state.partly.pop(item, None)
     elif body.level is not None:
-        state.proposals[item] = said, body.sure, body.level
-    elif one_class and isinstance(said, ClassSet):
-        state.partly[item] = state.partly.get(item, ClassSet()).then(said)
+        state.proposals[item] = label, body.sure, body.level
+    elif one_class and isinstance(label, ClassSet):
+        state.partly[item] = state.partly.get(item, ClassSet()).then(label)
     else:
-        state.finished[item] = said
+        state.finished[item] = label
     if body.audit:
         state.audits[item] = None
 
@@ -299,15 +298,9 @@ def _(body: events.Missing, state: State, event: Event, item: int) -> None:
         state.missing.pop(item, None)
     else:
         state.missing[item] = None
-        for known in (
-            state.skipped,
-            state.finished,
-            state.partly,
-            state.audits,
-            state.proposals,
-            state.checked,
-        ):
-            known.pop(item, None)
+        by_model = (state.finished, state.partly, state.audits, state.proposals)
+        for items in (state.skipped, state.checked, *by_model):
+            items.pop(item, None)
         _release(state, state.holder.get(item, ""), item)
     vote(state, item)
 
@@ -321,20 +314,20 @@ def _(body: events.HeldOut, state: State, event: Event, item: int) -> None:
 
 @_apply.register
 def _(body: events.Undo, state: State, event: Event, item: int) -> None:
-    change = next((change for change in state.class_changes if change.seq == body.saved), None)
-    if change is not None:
-        state.class_changes = state.class_changes[: state.class_changes.index(change)]
-        _set_classes(state, change.before.with_numbers_of(state.book))
-        return
+    for i, change in enumerate(state.class_changes):
+        if change.seq == body.saved:
+            del state.class_changes[i:]
+            _set_classes(state, change.before.with_numbers_of(state.book))
+            return
     undone = state.history.get(body.saved)
     if undone is None:  # its item is no longer in the source
         return
     state.undone.add(undone.seq)
     state.checks.pop(undone.seq, None)
     if isinstance(undone.body, events.Skip):
-        left = [entry for entry in state.skipped.pop(item, []) if entry[0] != undone.seq]
-        if left:
-            state.skipped[item] = left
+        others = [(seq, person) for seq, person in state.skipped.pop(item, []) if seq != undone.seq]
+        if others:
+            state.skipped[item] = others
     elif isinstance(undone.body, events.Not):
         state.n_changes += 1
     else:
@@ -354,14 +347,13 @@ def _(body: events.Promise, state: State, event: Event, item: int) -> None:
 def _set_classes(state: State, book: ClassBook) -> None:
     """Replace the classes, and vote again on items whose labels now count for another class."""
     before, state.book = state.book, book
-    known = dict(enumerate(before.names))
     for number in book.order:
-        if known.get(number) != book.names[number] or number in before.removed:
+        is_new = number >= len(before.names) or number in before.removed
+        if is_new or before.names[number] != book.names[number]:
             state.names[" ".join(book.names[number].split())] = number
-    moved = {number for number in known if before.current(number) != book.current(number)}
-    if not moved:
-        return
-    for item, entries in state.by_item.items():
+    numbers = range(len(before.names))
+    moved = {number for number in numbers if before.current(number) != book.current(number)}
+    for item, entries in state.by_item.items() if moved else ():
         if any(not moved.isdisjoint(mentioned(state, e.body)) for e in entries):
             vote(state, item)
 

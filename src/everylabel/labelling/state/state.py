@@ -198,20 +198,20 @@ class State:
         """
         if item not in self.doubted or self.multi_label:
             return frozenset()
-        said: dict[str, set[int]] = {}
-        for entry in self._valid(item):
+        by_person: dict[str, set[int]] = {}
+        for entry in filter(self.is_valid, self.by_item[item]):
             if isinstance(entry.body, events.Not):
-                said.setdefault(entry.person, set()).add(entry.body.class_)
+                by_person.setdefault(entry.person, set()).add(entry.body.class_)
             elif isinstance(entry.body, events.Label | events.NoneOfThese):
-                said.pop(entry.person, None)
-        gone = set().union(*said.values()) if person is None else said.get(person, set())
-        left = {self.book.current(number) for number in range(len(self.classes)) if number not in gone}
-        return frozenset(number for number in self.book.present if number not in left)
+                by_person.pop(entry.person, None)
+        denied = set().union(*by_person.values()) if person is None else by_person.get(person, set())
+        possible = {self.book.current(number) for number in range(len(self.classes)) if number not in denied}
+        return frozenset(number for number in self.book.present if number not in possible)
 
     def first_doubt(self, item: int) -> events.Not | None:
         """Return the first answer that ruled out a class; it holds the guess from before any answer."""
-        said = (entry.body for entry in self._valid(item)) if item in self.doubted else ()
-        return next((body for body in said if isinstance(body, events.Not)), None)
+        valid = filter(self.is_valid, self.by_item[item] if item in self.doubted else ())
+        return next((entry.body for entry in valid if isinstance(entry.body, events.Not)), None)
 
     def last(self, person: str) -> Entry | None:
         """Return the person's last answer that was not undone."""
@@ -233,8 +233,7 @@ class State:
 
     def answer_of(self, item: int, person: str) -> Value | None:
         """Return this person's own answer to an item."""
-        own = [answer.value for answer in self.answers.get(item, []) if answer.person == person]
-        return own[-1] if own else None
+        return next((answer.value for answer in self.answers.get(item, []) if answer.person == person), None)
 
     @property
     def asks_again(self) -> bool:
@@ -309,10 +308,13 @@ class State:
 
     def suggestions_to(self, item: int) -> list[tuple[str, Suggestion]]:
         """Return (source, suggestion) pairs for one item, mapped to the current classes."""
-        name = self.ids[item] if self.suggestions else ""
-        given = ((source, of[name]) for source, of in self.suggestions.items() if name in of)
-        mapped = ((source, one, self.book.current(one.class_)) for source, one in given)
-        return [(source, one._replace(class_=number)) for source, one, number in mapped if number is not None]
+        found = []
+        for source, by_name in self.suggestions.items():
+            suggestion = by_name.get(self.ids[item])
+            number = None if suggestion is None else self.book.current(suggestion.class_)
+            if suggestion is not None and number is not None:
+                found.append((source, suggestion._replace(class_=number)))
+        return found
 
     def without_suggestions(self) -> frozenset[int]:
         """Return items whose suggestions are not learned: test items, removed items and "cannot tell"."""
@@ -321,9 +323,9 @@ class State:
 
     def adjudicated(self) -> dict[int, Value]:
         """Return the latest standing answer by an adjudicator to each item that has one."""
-        pairs = ((i, one, self.history.get(one.seq)) for i, given in self.answers.items() for one in given)
-        bodies = ((i, one.value, entry.body) for i, one, entry in pairs if entry is not None)
-        return {i: value for i, value, body in bodies if isinstance(body, events.Label) and body.truth}
+        pairs = ((item, answer) for item, given in self.answers.items() for answer in given)
+        bodies = ((item, answer.value, self.history[answer.seq].body) for item, answer in pairs)
+        return {item: value for item, value, body in bodies if isinstance(body, events.Label) and body.truth}
 
     def label_of(self, item: int) -> Value | None:
         """Return the label of an item, including test items."""
@@ -375,9 +377,12 @@ class State:
 
     def stands(self, entry: Entry) -> bool:
         """Return whether an answer counts: it was not undone or withdrawn, and its item still exists."""
-        old = entry.seq <= self.withdrawn.get(entry.item, 0) or entry.seq in self.undone
         votes = entry.body.votes or (self.multi_label and isinstance(entry.body, events.Not))
-        return votes and not old and entry.item not in self.missing
+        return votes and self.is_valid(entry) and entry.item not in self.missing
+
+    def is_valid(self, entry: Entry) -> bool:
+        """Return whether an answer was neither undone nor withdrawn."""
+        return entry.seq not in self.undone and entry.seq > self.withdrawn.get(entry.item, 0)
 
     def standing(self, entries: Iterable[Entry]) -> list[Answer]:
         """Return each person's last answer that counts and whose class still exists.
@@ -396,11 +401,6 @@ class State:
             last[entry.person] = entry.seq, value
         found = [Answer(seq, person, value) for person, (seq, value) in last.items() if value is not None]
         return found if len(found) < 2 else sorted(found, key=lambda answer: answer.seq)
-
-    def _valid(self, item: int) -> list[Entry]:
-        """Return the entries of an item that were neither undone nor withdrawn."""
-        after = self.withdrawn.get(item, 0)
-        return [e for e in self.by_item.get(item, ()) if e.seq > after and e.seq not in self.undone]
 
 
 def digest(state: State) -> str:
@@ -458,8 +458,8 @@ class LabelSet(NamedTuple):
         def by_item(values: Mapping[int, Value | None]) -> dict[int, Any]:
             return {i: renumbered(value) for i, value in sorted(values.items()) if value not in (None, NONE)}
 
-        known = {*state.labels, *state.test_labels}
-        by_model = {i: state.by_model(i) for i in state.finished if i not in known}
+        labelled = {*state.labels, *state.test_labels}
+        by_model = {i: state.by_model(i) for i in state.finished if i not in labelled}
         by_model |= {i: state.classes_by_model(i) for i in state.partly.keys() - by_model.keys()}
         ruled_out = {i: frozenset(position[c] for c in state.place(i).ruled_out) for i in state.doubted}
         without = state.without_suggestions()

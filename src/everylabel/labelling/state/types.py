@@ -141,8 +141,8 @@ class ClassBook:
     def with_numbers_of(self, later: ClassBook) -> ClassBook:
         """Return this earlier book with the class numbers assigned since marked as removed."""
         n = len(self.names)
-        gone = dict.fromkeys(range(n, len(later.names)))
-        return replace(self, names=[*self.names, *later.names[n:]], removed={**self.removed, **gone})
+        new = dict.fromkeys(range(n, len(later.names)))
+        return replace(self, names=[*self.names, *later.names[n:]], removed={**self.removed, **new})
 
 
 def _normalised(name: str) -> str:
@@ -260,10 +260,10 @@ class ClassSet(NamedTuple):
         members: dict[int | None, set[int]] = {}
         for number in range(len(book.names)):
             members.setdefault(book.current(number), set()).add(number)
-        gone = {*self.absent}
-        absent = {number for number in book.present if number in gone or members[number] <= gone}
-        found = ClassSet.of([number for number in present if number is not None], absent)
-        return found if found.present or found.absent else None
+        denied = {*self.absent}
+        absent = {number for number in book.present if number in denied or members[number] <= denied}
+        mapped = ClassSet.of([number for number in present if number is not None], absent)
+        return mapped if mapped.present or mapped.absent else None
 
     def answers_all(self, k: int) -> bool:
         """Return whether all k classes are answered."""
