@@ -210,7 +210,7 @@ def test_an_unknown_kind_or_a_missing_field_is_reported() -> None:
 
 def test_a_log_with_an_unknown_kind_does_not_open(tmp_path: Path) -> None:
     with closing(Store(tmp_path / "log", "test")) as store:  # as a version to come would write it
-        store.fill([Row(1, 1, 0.0, "me", "note", '{"item": "digit 1"}', None)], None)
+        store.write([Row(1, 1, 0.0, "me", "note", '{"item": "digit 1"}', None)])
     store = Store(tmp_path / "log", "test", write=False)
     with pytest.raises(EverylabelError, match="event of kind 'note'"):
         store.read()

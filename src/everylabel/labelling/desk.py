@@ -362,7 +362,9 @@ class Desk:
             # a job that runs alone is a group of its own; jobs in a row that do not are one group
             for _, group in groupby(commands, key=lambda job: job.alone and id(job)):
                 self._round(list(group))
-            self._answer([job for job in wanted if job.reads])
+            for job in wanted:
+                if job.reads:
+                    self._reply(job, job.run)
             if None in jobs:
                 return
 
@@ -401,19 +403,15 @@ class Desk:
         for job, refusal in refused:
             job.future.set_exception(refusal)
         for job, finish in finishes:
-            try:
-                job.future.set_result(None if finish is None else finish())
-            except Exception as error:
-                job.future.set_exception(error)
+            self._reply(job, finish)
 
-    def _answer(self, jobs: list[_Job]) -> None:
-        """Reply to requests that only read."""
-        for job in jobs:
-            try:
-                self._refresh()
-                job.future.set_result(job.run())
-            except Exception as error:
-                job.future.set_exception(error)
+    def _reply(self, job: _Job, look: Callable[[], Any] | None) -> None:
+        """Set the result of a job to what `look` returns, or to its error; None without a look."""
+        try:
+            self._refresh()
+            job.future.set_result(None if look is None else look())
+        except Exception as error:
+            job.future.set_exception(error)
 
     def _check_writable(self) -> None:
         if self._refusal is not None:

@@ -19,12 +19,7 @@ from everylabel.data.digests import features_digest
 from everylabel.data.items import stored_ids
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import (
-    GIVEN,
-    IMPORT,
-    Refused,
-    Suggestion,
-)
+from everylabel.labelling.state.types import GIVEN, IMPORT, Refused, Suggestion
 from everylabel.log import events
 
 CHANGED = "network_changed"  # code of the refusal if features come from an encoder that is no longer in use
@@ -77,11 +72,11 @@ def join(
             desk.emit("", events.Extended(stored_ids([ids[i] for i in fresh]), digest, written))
         for name in (ids[i] for i in fresh if ids[i] in test):
             desk.emit("", events.HeldOut(name))
-        for one in named:
-            class_number(desk, one)
+        for name in named:
+            class_number(desk, name)
         if brought and GIVEN in desk.state.suggestions:  # people review the source's labels
-            said = {item: Suggestion(class_number(desk, one)) for item, one in brought.items()}
-            write_suggestions(desk, IMPORT, GIVEN, said)
+            given = {item: Suggestion(class_number(desk, name)) for item, name in brought.items()}
+            write_suggestions(desk, IMPORT, GIVEN, given)
         else:
             for name, text in brought.items():
                 desk.emit(IMPORT, imported_label(desk.state, name, text, "source"))

@@ -11,12 +11,7 @@ from everylabel.labelling.class_service import ClassService
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.joining import write_suggestions
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import (
-    CANNOT_TELL,
-    Refused,
-    Suggestion,
-    bulk_of,
-)
+from everylabel.labelling.state.types import CANNOT_TELL, Refused, Suggestion, bulk_of
 from everylabel.labelling.views import Reply, ShowItem, Views, offered
 from everylabel.log import events
 from everylabel.log.events import Body, Event

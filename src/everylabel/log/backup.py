@@ -61,7 +61,7 @@ def write_log(target: Path, project: str, rows: Sequence[Row], items: str | None
         raise EverylabelError(f"--out is {str(target)!r}, which exists; expected a new file")
     try:
         with closing(Store(target, project)) as log:
-            log.fill(rows, items)
+            log.write(rows, items)
     except BaseException:
         target.unlink(missing_ok=True)
         raise

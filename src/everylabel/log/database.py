@@ -258,14 +258,13 @@ def lock_file(path: Path) -> sqlite3.Connection:
     path = path.resolve()
     file = path.with_name(f"{path.name}.lock")
     make_file(file)
+    lock = None
     try:
         lock = sqlite3.connect(file, timeout=0, check_same_thread=False)  # any thread releases it
-        try:
-            lock.execute("BEGIN EXCLUSIVE")
-        except BaseException:
-            lock.close()
-            raise
+        lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.Error as error:
+        if lock is not None:
+            lock.close()
         if getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY":
             raise Taken from error
         raise StoreError(f"store {str(path)!r} cannot be opened: {error}") from error

@@ -164,37 +164,13 @@ class Store:
         """Write events, all or none; they are on disk when this returns."""
         rows = list(map(_row, fresh))
         if rows:
-            self._commit(rows)
+            self.write(rows)
 
     def set_items(self, known: RecordedRows) -> None:
         """Store the source as it is now."""
-        self._commit(text=to_text(known))
+        self.write(text=to_text(known))
 
-    def fill(self, rows: Sequence[Row], text: str | None) -> None:
-        """Write the events and the stored source of another log to this one, which is empty."""
-        self._commit(rows, text)
-
-    def refusal(self) -> StoreError | None:
-        """Return the reason why nothing can be written now, or None; cheaper than writing."""
-        try:
-            self._check_file("nothing can be saved")
-            if self._failed:
-                self._write_trial()
-        except StoreError as error:
-            return error
-        return None
-
-    def _write_trial(self) -> None:
-        """Write and delete an event of no project, which touches the same pages as an append."""
-        try:
-            with self._mutex, self._transaction() as connection:
-                database.insert_rows(connection, TRIAL, [Row(0, 0, 0.0, "", "", "", None)])
-                connection.execute(sa.delete(events).where(events.c.project == TRIAL))
-        except DBAPIError as error:
-            raise self._not_saved(error) from error
-        self._failed = False
-
-    def _commit(self, rows: Sequence[Row] = (), text: str | None = None) -> None:
+    def write(self, rows: Sequence[Row] = (), text: str | None = None) -> None:
         """Write events and, if given, the stored source in one transaction, and move the head."""
         with self._mutex:
             complete = False
@@ -219,6 +195,26 @@ class Store:
                 raise self._not_saved(error, complete) from error
             self._head, self._failed = to, False
             self._check_file("it is not known whether this was saved")
+
+    def refusal(self) -> StoreError | None:
+        """Return the reason why nothing can be written now, or None; cheaper than writing."""
+        try:
+            self._check_file("nothing can be saved")
+            if self._failed:
+                self._write_trial()
+        except StoreError as error:
+            return error
+        return None
+
+    def _write_trial(self) -> None:
+        """Write and delete an event of no project, which touches the same pages as an append."""
+        try:
+            with self._mutex, self._transaction() as connection:
+                database.insert_rows(connection, TRIAL, [Row(0, 0, 0.0, "", "", "", None)])
+                connection.execute(sa.delete(events).where(events.c.project == TRIAL))
+        except DBAPIError as error:
+            raise self._not_saved(error) from error
+        self._failed = False
 
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:

@@ -513,10 +513,8 @@ def _join(
     unexplained = sum(len(names) for names in other if set(changed).isdisjoint(names))
     if unexplained and state.n_answers:
         note(f"the features of {counted(unexplained, 'item')} have changed; labels stay")
-    before = state.position if state.joined else {}
-    fresh = (
-        [] if state.joined and state.ids == ids else [i for i, name in enumerate(ids) if name not in before]
-    )
+    before = state.position if joined else {}  # logs of version 0.1 do not name the items that joined
+    fresh = [] if joined and state.ids == ids else [i for i, name in enumerate(ids) if name not in before]
     if len(fresh) == len(ids) > 0:
         writer.emit("", events.Extended(stored_ids(ids), features_digest(features)))
     elif fresh:

@@ -156,7 +156,6 @@ def _(body: events.Settings, state: State, event: Event, item: int) -> None:
 
 @_apply.register
 def _(body: events.Extended, state: State, event: Event, item: int) -> None:
-    state.joined = True
     names = body.names
     if state.ids == names:
         return

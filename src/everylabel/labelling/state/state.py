@@ -53,7 +53,6 @@ class State:
 
     # items
     ids: Any = ()  # IdList of the items that joined, in that order; any sequence is accepted
-    joined: bool = False  # whether the log names the items that joined; logs of version 0.1 do not
     absent: set[str] = field(default_factory=set)  # items with events that the source no longer has
     missing: Items = field(default_factory=dict)  # items that are gone from their source
     test: Items = field(default_factory=dict)  # the test set
