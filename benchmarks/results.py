@@ -28,6 +28,7 @@ HEAD = """# Results
 What does everylabel gain, and what does it cost? Each page answers one question, in its first lines.
 
 - [How many labels does the page save, compared with other methods?](labels.md)
+- [Does the page save labels with another encoder, too?](labels-gte-small.md)
 - [Is the accuracy that the page shows right?](accuracy.md)
 - [Does fine-tuning the encoder help, and can it do harm?](network.md)
 - [Is there a better recipe for fine-tuning?](network-variants.md)
