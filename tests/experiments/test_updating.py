@@ -26,9 +26,9 @@ def test_sizes_share_one_base(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of several sizes of D+ from one base are those of each size on its own."""
     monkeypatch.setattr(updating, "SAMPLES", 200)
     cell = Cell("new-sizes", "digits", 0, "fast")
-    draws = [updating.draw(DIGITS, 30, 20, cell.shared_rng())]
-    together = updating.compare(cell, DIGITS, draws, [[(5, 5), (20, 20)]])
-    alone = updating.compare(cell, DIGITS, draws, [[(20, 20)]])
+    old, new = updating.draw(DIGITS, 30, 20, cell.shared_rng())
+    together = updating.compare(cell, DIGITS, [(old, new, {5: 5, 20: 20})])
+    alone = updating.compare(cell, DIGITS, [(old, new, {20: 20})])
     values = {(row.variant, row.metric): row.value for row in alone}
     assert len(together) == 2 * len(alone)
     for row in together:

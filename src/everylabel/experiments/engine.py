@@ -27,7 +27,7 @@ import everylabel
 from everylabel.experiments.data import Data
 from everylabel.experiments.results import Measurement, Results, Row
 
-SOME = 4  # cells per process and round, for backends that return whole lists
+AT_ONCE = 4  # cells per process and round, for backends that return whole lists
 MEASURING = ("core", "selection", "models", "experiments")
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
@@ -132,7 +132,7 @@ def _ended(tasks: Iterable[Any], jobs: int) -> Iterator[tuple[Cell, float, list[
         return
     left = iter(tasks)
     with Parallel(n_jobs=jobs) as parallel:
-        while some := list(islice(left, SOME * effective_n_jobs(jobs))):
+        while some := list(islice(left, AT_ONCE * effective_n_jobs(jobs))):
             yield from parallel(some)
 
 

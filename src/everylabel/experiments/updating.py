@@ -73,8 +73,8 @@ class Stages(Experiment):
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         rng = cell.shared_rng()
         sizes = [n for n in self.sizes if n + self.n_new <= len(data.x)]
-        draws = [draw(data, n, self.n_new, rng) for n in sizes]
-        return compare(cell, tested(cell, data), draws, [[(n, self.n_new)] for n in sizes])
+        draws = [(*draw(data, n, self.n_new, rng), {n: self.n_new}) for n in sizes]
+        return compare(cell, tested(cell, data), draws)
 
 
 class NewSizes(Experiment):
@@ -88,32 +88,31 @@ class NewSizes(Experiment):
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         sizes = [size for size in self.sizes if self.n + size <= len(data.x)]
-        draws = [draw(data, self.n, max(sizes, default=0), cell.shared_rng())]
-        return compare(cell, tested(cell, data), draws, [[(size, size) for size in sizes]])
+        old, new = draw(data, self.n, max(sizes, default=0), cell.shared_rng())
+        return compare(cell, tested(cell, data), [(old, new, {size: size for size in sizes})])
 
 
 def compare(
     cell: Cell,
     data: Data,
-    draws: Sequence[tuple[np.ndarray, np.ndarray]],
-    points: Sequence[Sequence[tuple[float, int]]],
+    draws: Sequence[tuple[np.ndarray, np.ndarray, Mapping[int, int]]],
     updates: Updates | None = None,
 ) -> list[Measurement]:
     """Return test figures of updates, the baseline and retraining: accuracy, and distance to retraining.
 
-    points : for each draw of D and D+, pairs (x, size); the first `size` of D+ are learned, measured at x
+    draws : D, D+, and x -> size: the first `size` of D+ are learned, and measured at x
     updates : by default each method with its usual step
     """
     rng, updates = cell.rng(), updates or usual_updates(data)
     steps = {name: step for name, (method, step) in updates.items() if method == "monte_carlo"}
     rows: list[Measurement] = []
-    for (old, new), at in zip(draws, points, strict=True):
+    for old, new, sizes in draws:
         base = posterior(data, old, cell.training, rng)
-        weightings = [(size, step) for _, size in at for step in steps.values()]
+        weightings = [(size, step) for size in sizes.values() for step in steps.values()]
         mixtures = iter(
             reweighted(base, data.x[new], data.y[new], weightings, data.test_x, n_samples(data), rng)
         )
-        for x, size in at:
+        for x, size in sizes.items():
             some = new[:size]
             states = {BASELINE: base}
             states[RETRAINED] = posterior(data, np.concatenate([old, some]), cell.training, rng)
@@ -157,13 +156,12 @@ class StepSize(Experiment):
     n, sizes = 50, tuple(range(1, 11))
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
-        draws = [draw(data, self.n, max(self.sizes), cell.shared_rng())]
+        old, new = draw(data, self.n, max(self.sizes), cell.shared_rng())
         updates: dict[str, tuple[str, float | None]] = {"exact": ("exact", None)}
         for method, steps in self.steps.items():
             updates |= {f"{method.replace('_', ' ')}, {step:g}": (method, step) for step in steps}
         validation = data._replace(test_x=data.val_x, test_y=data.val_y)
-        points = [[(size, size) for size in self.sizes]]
-        rows = compare(cell, validation, draws, points, updates)
+        rows = compare(cell, validation, [(old, new, {size: size for size in self.sizes})], updates)
         return [row for row in rows if row.metric == "accuracy"]
 
 

@@ -262,8 +262,9 @@ class Renewal(Worker):
     def __init__(self, api: Api, project: int, predictions: Predictions) -> None:
         super().__init__("predictions")
         self.api, self.project, self.predictions = api, project, predictions
-        self._now, self._tidied = "", ""
-        self._kept: dict[str, float] = {}  # versions of the last minutes -> when they were replaced
+        self._version = ""  # of the predictions that the ranked tasks have
+        self._complete = ""  # of those that more tasks have
+        self._replaced: dict[str, float] = {}  # versions of the last minutes -> when they were replaced
 
     def run(self) -> float:
         if self.renew():
@@ -274,20 +275,20 @@ class Renewal(Worker):
     def renew(self) -> bool:
         """Write the predictions of the current model; return False if they are written already."""
         ranking = self.predictions.ranking().result()
-        if ranking.version == self._now:
+        if ranking.version == self._version:
             return False
         if ranking.tasks:
             version = self._write(ranking.tasks)
             self.api.send("PATCH", f"/api/projects/{self.project}/", {"model_version": version})
-            self._kept[self._now] = time.monotonic()
-        self._now = ranking.version
+            self._replaced[self._version] = time.monotonic()
+        self._version = ranking.version
         return True
 
     def tidy(self) -> None:
         """Do the work that can wait, until something is learned."""
-        if self._tidied != self._now:
+        if self._complete != self._version:
             self._write(self.predictions.unsure(MORE).result())
-            self._tidied = self._now
+            self._complete = self._version
         for number in self._outdated():
             if self._due.is_set():
                 return
@@ -307,8 +308,8 @@ class Renewal(Worker):
     def _outdated(self) -> list[int]:
         """Return our predictions of old versions, which nobody sees any more."""
         latest = time.monotonic() - KEPT
-        self._kept = {version: at for version, at in self._kept.items() if at > latest}
-        stay = {*self._kept, self._now}
+        self._replaced = {version: at for version, at in self._replaced.items() if at > latest}
+        stay = {*self._replaced, self._version}
         return [
             int(each["id"])
             for each in self.api.predictions(self.project)
