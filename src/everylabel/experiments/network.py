@@ -80,10 +80,10 @@ class Network:
         """Return the posterior of the network's own last layer; for "exact", of a refitted one."""
         idx = np.sort(idx)
         self.network.update = method
-        x, posterior = self.network.posterior(idx, self.data.y[idx])
+        features, scaling, posterior = self.network.head(idx, self.data.y[idx])
         if method != "exact":
             posterior = posterior.replace(data=None)  # as in the other experiments
-        return State(posterior, x, self.network.features(self.tested))
+        return State(posterior, scaling(features), scaling(self.network.features(self.tested)))
 
     def last_layer(self, idx: np.ndarray) -> State:
         """Return the state after training only the last layer, or the head of an encoder."""

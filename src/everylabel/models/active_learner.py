@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -211,7 +211,7 @@ class ActiveLearner:
 
     def predict_proba(self, items: Any) -> np.ndarray:
         """Return class probabilities (n, k) of items, given the network and all labels so far."""
-        features = self.network.features(items)
+        features = self._scaling(self.network.features(items))
         return np.asarray(predict_proba(self.pool.posterior, features, method="mean"))
 
     def save(self, folder: str | Path) -> None:
@@ -276,11 +276,10 @@ class ActiveLearner:
 
     def _rebuild(self) -> None:
         idx, labels = self._known_labels()
-        features, posterior = self.network.posterior(idx, labels)
+        features, self._scaling, posterior = self.network.head(idx, labels)
         step = 10.0 if self.update == "second_order" and self.step_size is None else self.step_size
-        self.pool = Pool(
-            features, posterior, labelled_idx=idx, labels=labels, method=self.update, step_size=step
-        )
+        known: dict[str, Any] = {"labelled_idx": idx, "labels": labels}
+        self.pool = Pool(self._scaling(features), posterior, **known, method=self.update, step_size=step)
         for i in self.skipped:
             self.pool.set_aside(i)
 
@@ -344,6 +343,14 @@ class Batch:
         self.learner.label(i, label)
 
 
+class FittedHead(NamedTuple):
+    """A network's features of the whole pool, and a posterior on these features when they are scaled."""
+
+    features: np.ndarray
+    scaling: Scaling
+    posterior: Posterior
+
+
 class _ModuleNetwork:
     """A user's network, trained by a user's function."""
 
@@ -356,7 +363,6 @@ class _ModuleNetwork:
         self.n_classes = LastLayer(self.model, layer).layer.out_features
         if self.n_classes < 2:
             raise EverylabelError("model has one output; expected one output a class")
-        self.scaling: Scaling | None = None
 
     def fit(self, idx: np.ndarray, labels: np.ndarray, seed: int) -> dict[str, Any]:
         with torch.random.fork_rng():
@@ -365,19 +371,17 @@ class _ModuleNetwork:
             self.model = self.train(model, LabelledItems(self.pool, idx, labels)) or model
         return {}
 
-    def posterior(self, idx: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, Posterior]:
-        head = LastLayer(self.model, self.layer)
-        features = head.features(self.pool).double().cpu().numpy()
-        if len(idx) and self.update != "exact":  # the paper updates the network's own last layer
-            self.scaling = no_scaling(features.shape[1])
-            mean = head.mean().cpu().numpy()
-            return features, laplace(mean, features[idx], labels=labels)
-        self.scaling, posterior = _head(features, idx, labels, self.n_classes, None)
-        return self.scaling(features), posterior
+    def head(self, idx: np.ndarray, labels: np.ndarray) -> FittedHead:
+        features = self.features(self.pool)
+        if not len(idx) or self.update == "exact":
+            return _exact_head(features, idx, labels, self.n_classes, None)
+        mean = LastLayer(self.model, self.layer).mean().cpu().numpy()  # the paper updates it
+        return FittedHead(
+            features, no_scaling(features.shape[1]), laplace(mean, features[idx], labels=labels)
+        )
 
     def features(self, items: Any) -> np.ndarray:
-        assert self.scaling is not None
-        return self.scaling(LastLayer(self.model, self.layer).features(items).double().cpu().numpy())
+        return LastLayer(self.model, self.layer).features(items).double().cpu().numpy()
 
     def write(self, place: Path) -> None:
         torch.save([self.first.state_dict(), self.model.state_dict()], place / "model.pt")
@@ -413,7 +417,6 @@ class _EncoderNetwork:
         model.encoder.set_weights(model.frozen)
         self.tuner = Tuner(model.encoder, texts, list(self.phrases), self.phrases if names else None)
         self.rows = self.tuner.features(model)
-        self.scaling: Scaling | None = None
 
     def fit(self, idx: np.ndarray, labels: np.ndarray, seed: int) -> dict[str, Any]:
         if len(labels) < LEAST or len(np.unique(labels)) < 2:
@@ -423,28 +426,24 @@ class _EncoderNetwork:
         self.tuned, self.rows = found.encoder, found.rows
         return {"trusted": found.trusted, "expected": found.accuracy["tuned" if found.trusted else "frozen"]}
 
-    def posterior(self, idx: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, Posterior]:
+    def head(self, idx: np.ndarray, labels: np.ndarray) -> FittedHead:
         features, names = self.rows[: self.tuner.n], self.tuner.by_class(self.rows)
-        self.scaling, posterior = _head(features, idx, labels, self.n_classes, names)
-        return self.scaling(features), posterior
+        return _exact_head(features, idx, labels, self.n_classes, names)
 
     def features(self, items: Any) -> np.ndarray:
-        assert self.scaling is not None
-        return self.scaling(self.tuned.embed(list(items)))
+        return self.tuned.embed(list(items))
 
     def write(self, place: Path) -> None:
         self.tuned.save(place)
 
 
-def _head(
-    features: np.ndarray, idx: np.ndarray, labels: np.ndarray, k: int, names: Any
-) -> tuple[Scaling, Posterior]:
-    """Return the scaling, and the posterior trained exactly on the labels (the prior if there are none)."""
+def _exact_head(features: np.ndarray, idx: np.ndarray, labels: np.ndarray, k: int, names: Any) -> FittedHead:
+    """Return the posterior trained exactly on the labels (the prior if there are none)."""
     if not len(idx) and names is None:
         prior = laplace(
             np.zeros((features.shape[1] + 1, k)), features[:0], prior_precision=suited_precision(k)
         )
-        return fit_pool_scaling(features), prior
+        return FittedHead(features, fit_pool_scaling(features), prior)
     head = LaplaceClassifier()
     head.fit(features[idx], labels, unlabelled=features, names=names, classes=np.arange(k))
-    return head._scaling, head.posterior_
+    return FittedHead(features, head._scaling, head.posterior_)
