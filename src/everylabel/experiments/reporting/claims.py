@@ -87,14 +87,9 @@ def _accuracy(dataset: str, found: Estimate, label: str = "", partly: bool = Fal
     return Finding(dataset, found, text, LEAST, partly)
 
 
-def by_dataset(look: Callable[[Runs, str], Finding | None], metric: str = "accuracy") -> Check:
+def by_dataset(look: Callable[[Runs, str], Finding], metric: str = "accuracy") -> Check:
     """Return a check that looks at the runs on each dataset."""
-
-    def check(rows: list[Row]) -> list[Finding]:
-        found = (look(runs_of(rows, metric, dataset), dataset) for dataset in datasets_of(rows))
-        return [one for one in found if one is not None]
-
-    return check
+    return lambda rows: [look(runs_of(rows, metric, dataset), dataset) for dataset in datasets_of(rows)]
 
 
 def each(statistic: Statistic) -> Check:
@@ -187,11 +182,11 @@ def grows(variant: str) -> Check:
 def beats_all(better: str, others: Sequence[str]) -> Check:
     """Claim: one variant beats the best of the others; confirmed only if all were measured."""
 
-    def look(runs: Runs, dataset: str) -> Finding | None:
+    def look(runs: Runs, dataset: str) -> Finding:
         gaps = {name: over_repetitions(runs, partial(gap, better=better, worse=name)) for name in others}
         fair = [name for name in others if gaps[name].n > 1] or [n for n in others if gaps[n].n]
         if not fair:
-            return None
+            return _accuracy(dataset, estimate([]))
         name = min(fair, key=lambda n: gaps[n].mean)
         label = f" (over {name}"
         for what, n in (("not tested", 0), ("one repetition", 1)):
@@ -222,12 +217,10 @@ def smaller_share(variant: str, than_on: str) -> Check:
     def check(rows: list[Row]) -> list[Finding]:
         goal = share(runs_of(rows, "accuracy", than_on), variant)
 
-        def look(runs: Runs, dataset: str) -> Finding | None:
+        def look(runs: Runs, dataset: str) -> Finding:
             mine = share(runs, variant)
-            if dataset == than_on or not mine.n or not goal.n:
-                return None
-            error = float(np.hypot(goal.error, mine.error))
-            apart = Estimate(goal.mean - mine.mean, error, min(goal.n, mine.n))
+            n = 0 if dataset == than_on else min(goal.n, mine.n)
+            apart = Estimate(goal.mean - mine.mean, float(np.hypot(goal.error, mine.error)), n)
             text = f"{title_of(dataset)} {mine} of retraining's gain ({title_of(than_on)} {goal})"
             return Finding(dataset, apart, text)
 
@@ -243,8 +236,10 @@ def share(runs: Runs, variant: str) -> Estimate:
         for run in runs.values()
         if {variant, "retraining", "baseline"} <= run.keys()
     ]
-    mine, whole = np.array(gains).T if gains else (np.zeros(0), np.zeros(0))
-    if not len(whole) or whole.mean() <= 0:
+    if not gains:
+        return estimate([])
+    mine, whole = np.array(gains).T
+    if whole.mean() <= 0:
         return estimate([])
     ratio = float(mine.mean() / whole.mean())
     return estimate(ratio + (mine - ratio * whole) / whole.mean())  # the first terms of a Taylor series
