@@ -81,7 +81,7 @@ def test_page_and_file_list_the_same_suspect_labels(
             else:
                 service.label("me", project.ids[i], int(Y[i] + i % 2) % 10).result()
         until(lambda: service.desk.assessment is not None and service.desk.assessment.body.labels == 105)
-        found = queue(views.queue_data(), QueueRequest("suspect"))
+        found = queue(views.guesses.queue_data(), QueueRequest("suspect"))
         page = [(each.item, round(each.score or 0.0, 4)) for each in found]
     assert len(page) > 8
     rows = _export(folder, "--what", "suspect")

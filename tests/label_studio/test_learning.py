@@ -221,7 +221,7 @@ def test_tasks_join_and_leave_the_pool(studio: LabelStudio, backend: Running) ->
     assert len(backend.project.service.state.missing) == 2
     views = backend.project.service.views
     assert views.figures("me")["items"] == 59
-    left = views.predictions(None, 0, 100)["ids"]
+    left = views.guesses.page(None, 0, 100)["ids"]
     assert left == [str(task) for task in studio.tasks if task not in new]
     predictions = backend.project.predictions
     wanted = {*predictions.ranking().result().tasks, *predictions.unsure(100).result()}

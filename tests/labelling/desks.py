@@ -66,7 +66,7 @@ def until(done: Callable[[], bool]) -> None:
 
 def fingerprint(made: Service) -> str:
     """Return a hash of the state."""
-    return str(made.views.fingerprint().result()["hash"])
+    return str(made.desk.read(made.views.fingerprint).result()["hash"])
 
 
 def probabilities(made: Service) -> np.ndarray:

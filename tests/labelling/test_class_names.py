@@ -76,7 +76,7 @@ def teaches(made: Service, number: int, phrase: str) -> bool:
 
 
 def accuracy(made: Service) -> float:
-    return float(np.mean(made.views.guesses() == TRUTH))
+    return float(np.mean(made.views.guesses.all() == TRUTH))
 
 
 def give(made: Service, n: int) -> None:
@@ -131,7 +131,7 @@ def test_a_new_class_brings_its_name_and_a_description_counts(tmp_path: Path) ->
         made.classes.change("me", 3, description="harvest").result()
         until(lambda: taught(made, 3) == 2)
         assert accuracy(made) > weak
-        assert made.views.classes().result()["classes"][3]["description"] == "harvest"
+        assert made.desk.read(made.views.classes).result()["classes"][3]["description"] == "harvest"
 
 
 @pytest.mark.parametrize("names", [["engine", "violin", "harvest", "river"], ["c1", "c2", "c3", "c4"]])

@@ -105,12 +105,12 @@ def test_the_order_is_shown_and_exported_and_the_model_does_not_move(tmp_path: P
         assert {item: shot.classes[j] for item, j in shot.labels.items()} == {
             item: str(c) for item, c in made.state.labels.items()
         }
-        page = made.views.predictions(None, 0, 5)
+        page = made.views.guesses.page(None, 0, 5)
         assert page["classes"] == shot.classes
         probs = made.desk.learner.pool.probs(np.array([made.state.position[name] for name in page["ids"]]))
         np.testing.assert_allclose(page["probabilities"], probs[:, ::-1], atol=1e-6)
         counts = {each["id"]: each["predicted"] for each in made.views.progress("me")["classes"]}
-        guesses = made.views.guesses()
+        guesses = made.views.guesses.all()
         assert counts == {c: int(np.sum(guesses == c)) for c in range(1, 10)}
 
 
@@ -167,7 +167,10 @@ def test_history_shows_the_classes_of_now(tmp_path: Path) -> None:
         made.classes.remove("me", 3, 5).result()
         made.classes.remove("me", 2).result()
         made.classes.change("me", 5, name="five").result()
-        told = {(each["class"], each["class_name"]) for each in made.views.history("me", 50, None).result()}
+        told = {
+            (each["class"], each["class_name"])
+            for each in made.desk.read(made.views.history, "me", 50, None).result()
+        }
         assert (5, "five") in told
         assert (None, "2") in told
         assert not any(number == 3 for number, _ in told)

@@ -47,7 +47,7 @@ def test_the_model_learns_the_consensus_and_the_log_keeps_the_votes(tmp_path: Pa
                 carl=careless if i % 4 == 0 else right,
             )
         retrain(made.desk)
-        assert made.views.queue_data().consensus.keys() == set(range(60))
+        assert made.views.guesses.queue_data().consensus.keys() == set(range(60))
         fooled = [i for i in range(60) if made.state.labels[i] != Y[i]]
         assert fooled, "two who are wrong alike win the vote"
         better = [i for i in range(60) if learned(made, i) == Y[i]]
@@ -59,7 +59,7 @@ def test_the_model_learns_the_consensus_and_the_log_keeps_the_votes(tmp_path: Pa
         assert learned(made, flipped) == made.state.labels[flipped], (
             "a new answer waits for the next training"
         )
-        assert flipped not in made.views.queue_data().consensus, (
+        assert flipped not in made.views.guesses.queue_data().consensus, (
             "nor is the item disputed by the older answers"
         )
 

@@ -75,14 +75,14 @@ def test_a_reply_names_the_classes_that_an_answer_rules_out(tmp_path: Path) -> N
         item = made.next("ann").result()["next"]["item"]["id"]
         made.label_set("ann", item, [], [1]).result()
         made.label_set("ben", item, [1], []).result()
-        (dispute,) = made.views.disputed(9).result()
+        (dispute,) = made.desk.read(made.views.disputed, 9).result()
         assert (dispute["label"], dispute["absent"]) == ([1], [])
         answers = [(each["person"], each["class"], each["absent"]) for each in dispute["answers"]]
         assert answers == [("ann", [], [1]), ("ben", [1], [])]
         made.undo("ben").result()
-        known = made.views.item(item).result()
+        known = made.desk.read(made.views.item, item).result()
         assert (known["label"], known["absent"]) == ([], [1])
-        points = made.views.points(300, 300)
+        points = made.views.guesses.points(300, 300)
         at = points["idx"].tolist().index(made.state.position[item])
         assert (points["label"][at], points["absent"][at]) == ([], [1])
 
@@ -133,7 +133,7 @@ def test_the_model_is_that_of_exact_training_after_undo_and_relabelling(tmp_path
         logits = np.c_[FEATURES, np.ones(len(FEATURES))] @ mean
         np.testing.assert_allclose(probabilities(made), 1 / (1 + np.exp(-logits)), atol=1e-4)
         before = fingerprint(made)
-        history = made.views.history("me", 1, None).result()[0]
+        history = made.desk.read(made.views.history, "me", 1, None).result()[0]
         assert (history["kind"], history["class"], history["absent"]) == ("multi_label", [], CLASSES)
     with service(tmp_path / "log") as again:
         assert fingerprint(again) == before
@@ -159,7 +159,7 @@ def test_a_request_sent_twice_counts_once_and_wrong_ones_change_nothing(tmp_path
 def test_only_strategies_for_several_classes_are_offered(tmp_path: Path) -> None:
     with service(tmp_path / "log", CLASSES, check_every=0, **MULTI) as made:
         answer(made, 12)
-        names = [each["name"] for each in made.views.session("me").result()["strategies"]]
+        names = [each["name"] for each in made.desk.read(made.views.session, "me").result()["strategies"]]
         assert "herding" in names
         assert "lookahead" not in names
         for name in names:
@@ -180,7 +180,7 @@ def test_bulk_adds_a_class_to_items_and_takes_it_off_again(tmp_path: Path) -> No
         assert made.state.labels[250] == ClassSet((), (1,))
         made.undo("me").result()
         assert made.state.labels[250] == ClassSet((1,), ())
-        reply = made.views.item("digit 250").result()
+        reply = made.desk.read(made.views.item, "digit 250").result()
         assert (reply["state"], reply["label"]) == ("labelled", [1])
 
 
@@ -216,7 +216,7 @@ def test_thresholds_chosen_by_the_pool_decide_on_the_page(tmp_path: Path) -> Non
         counts = [each["predicted"] for each in made.views.progress("me")["classes"]]
         assert counts == said.sum(axis=0).tolist()
         free = {i for i in range(300) if i not in made.state.answers}
-        found = {one.item for one in queue(made.views.queue_data(), QueueRequest("predicted", 2))}
+        found = {one.item for one in queue(made.views.guesses.queue_data(), QueueRequest("predicted", 2))}
         assert found == {i for i in free if said[i, 2]}
         made.classes.add("me", "thin").result()  # it has the usual threshold until the next training
         assert made.desk.learner.thresholds_of(range(4))[3] == 0.5
@@ -260,7 +260,7 @@ def test_a_new_class_is_unanswered_and_the_counts_of_predictions_follow(tmp_path
         progress = made.views.progress("me")
         said = probabilities(made) >= 0.5
         assert [each["predicted"] for each in progress["classes"]] == said.sum(axis=0).tolist()
-        asked = queue(made.views.queue_data(), QueueRequest("predicted", 0))
+        asked = queue(made.views.guesses.queue_data(), QueueRequest("predicted", 0))
         free = {i for i in range(300) if i not in made.state.answers}
         assert {found.item for found in asked} == {i for i in free if said[i, 0]}
         exported = LabelSet.of(made.state, {})

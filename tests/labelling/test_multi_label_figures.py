@@ -94,7 +94,7 @@ def test_random_checks_lead_to_figures_on_the_page(tmp_path: Path) -> None:
         assert last.low is not None
         assert last.high is not None
         assert last.low <= whole <= last.high
-        figures = made.views.figures_by_class().result()
+        figures = made.desk.read(made.views.class_figures).result()
         assert [row["class"] for row in figures["checks"]["classes"]] == [0, 1, 2]
         assert made.views.progress("me")["accuracy"]["estimate"] == last.estimate
 
@@ -111,7 +111,7 @@ def test_a_wrong_answer_is_suspect_and_says_which_class(tmp_path: Path) -> None:
         one = max(plain, key=lambda item: sure[made.desk.ids.index(item), 1])  # surely a large digit
         made.label_set("me", one, [], [1]).result()  # no, it says now
         retrain(made.desk)
-        look = made.views.queue_data()
+        look = made.views.guesses.queue_data()
         found = [each.item for each in queue(look, QueueRequest("suspect"))]
         assert found[0] == made.state.position[one]
         verdict = look.left_out[found[0]]

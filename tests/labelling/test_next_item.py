@@ -74,9 +74,12 @@ def test_test_items_come_first_without_a_guess_and_are_not_learned(tmp_path: Pat
         guesses = made.desk.learner.pool.logits(list(made.state.test)).argmax(axis=1)
         assert shown["estimate"] == pytest.approx(np.mean(guesses == Y[list(made.state.test)]))
         assert shown["n"] == 12
-        page = made.views.predictions(None, 0, 1000)
+        page = made.views.guesses.page(None, 0, 1000)
         assert page["total"] == len(IDS) - 40 - 12
-        assert made.views.states([next(iter(made.state.test))]).result()[0]["state"] == "labelled"
+        assert (
+            made.desk.read(made.views.states, [next(iter(made.state.test))]).result()[0]["state"]
+            == "labelled"
+        )
         state = fingerprint(made)
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == state

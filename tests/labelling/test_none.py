@@ -25,7 +25,7 @@ def labelled(made: Service) -> None:
 
 def of_classes(made: Service, i: int) -> float:
     """Return the probability that any class fits."""
-    return sum(made.views.item(IDS[i]).result()["probabilities"])
+    return sum(made.desk.read(made.views.item, IDS[i]).result()["probabilities"])
 
 
 def brute(made: Service) -> np.ndarray:
@@ -61,7 +61,7 @@ def test_undone_none_of_these_leaves_no_trace(tmp_path: Path) -> None:
         before = np.asarray(made.desk.learner.pool.posterior.mean)
         made.none_of_these("me", IDS[THREES[0]], key="k").result()
         saved = made.none_of_these("me", IDS[THREES[0]], key="k").result()["saved"]
-        assert made.views.history("me", 1, None).result()[0]["kind"] == "none"
+        assert made.desk.read(made.views.history, "me", 1, None).result()[0]["kind"] == "none"
         made.classes.add("me", "ten").result()  # its column comes before that of none
         assert made.state.columns == (*range(11), NONE)
         made.undo("me", saved).result()

@@ -61,7 +61,7 @@ def test_ruled_out_class_is_learned_at_once_and_by_training(tmp_path: Path) -> N
         retrain(made.desk)
         before = mean_of(made)
         item, guess = proposed(made)
-        was = made.views.item(item).result()["probabilities"][guess]
+        was = made.desk.read(made.views.item, item).result()["probabilities"][guess]
         reply = made.rule_out("me", item, guess).result()
         assert reply["next"]["item"]["id"] == item  # it stays
         assert reply["next"]["ruled_out"] == [guess]
@@ -108,7 +108,7 @@ def test_a_class_takes_its_place_and_undo_goes_back_step_by_step(
         assert made.state.place(made.state.position[item]).ruled_out == frozenset()
         retrain(made.desk)
         close(mean_of(made), by_brute_force(made, {IDS[0]: set()}), atol=1e-3)
-        history = made.views.history("me", 3, None).result()
+        history = made.desk.read(made.views.history, "me", 3, None).result()
         assert [(each["kind"], each["class"]) for each in history] == [
             ("label", truth(item)),
             ("not", second),
@@ -137,7 +137,7 @@ def test_guess_before_the_answer_counts_for_the_accuracy(tmp_path: Path) -> None
         assert task["reason"] == "check"
         item = task["item"]["id"]
         i = made.state.position[item]
-        guess, sure = made.views.guess(i)
+        guess, sure = made.views.guesses.of(i)
         assert guess is not None
         made.rule_out("me", item, guess).result()
         reply = made.label("me", item, (guess + 1) % 10).result()

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from everylabel.labelling import views as module
+from everylabel.labelling import presence as module
+from everylabel.labelling.presence import Presence, Tab
 from everylabel.labelling.service import Service
-from everylabel.labelling.views import Presence, Tab
 from tests.labelling.desks import label, service
 
 
@@ -23,7 +23,7 @@ def come(
 ) -> dict[str, Any]:
     reply: dict[str, Any] = made.here(
         Tab(person, browser, f"tab of {browser}"), named=named, known=known, asks=asks
-    ).result()
+    )
     return reply
 
 
@@ -56,9 +56,9 @@ def test_one_person_continues_in_another_browser_under_the_same_name(tmp_path: P
         made.next("ana").result()
         assert here(made) == {"ana": True}
         assert come(presence, "me", "another", named=False)["ask"]  # while the page is open elsewhere
-        presence.leave("tab of new").result()
+        presence.leave("tab of new")
         assert not come(presence, "me", "another", named=False)["ask"]
-        presence.leave("tab of another").result()
+        presence.leave("tab of another")
         label(made, 1, "ben")
         assert come(presence, "me", "third", named=False)["ask"]  # several people label here
         assert not come(presence, "me", "third", named=False, known=True)["ask"]
@@ -103,13 +103,13 @@ def test_labelling_ends_when_the_page_closes(tmp_path: Path) -> None:
         for person in ("ana", "ben", "script"):
             made.next(person).result()
         come(presence, "ana", "a")
-        presence.here(Tab("ana", "a", "second tab"), named=True, known=False, asks=False).result()
+        presence.here(Tab("ana", "a", "second tab"), named=True, known=False, asks=False)
         come(presence, "ben", "b")
         assert here(made) == {"ana": True, "ben": True, "script": False}
-        presence.leave("tab of a").result()
-        presence.leave("tab of b").result()
+        presence.leave("tab of a")
+        presence.leave("tab of b")
         assert here(made) == {"ana": True, "ben": False, "script": False}
-        presence.leave("second tab").result()
+        presence.leave("second tab")
         assert here(made) == {"ana": False, "ben": False, "script": False}
 
 

@@ -108,7 +108,7 @@ def test_agreement_of_people_and_sources_is_by_pairs(tmp_path: Path) -> None:
             made.label("Ann", IDS[i], a).result()
             made.label("Ben", IDS[i], b).result()
         suggest(made, "me", "llm", [Said(IDS[1], 1), Said(IDS[9], 1)]).result()
-        told = made.views.sources().result()
+        told = made.desk.read(made.views.sources).result()
     assert [(each["name"], each["agree"], each["shared"]) for each in told["people"]] == [
         ("Ann", 2, 3),
         ("Ben", 2, 3),
@@ -134,7 +134,7 @@ def test_wrong_label_is_suspect_and_right_ones_are_not(tmp_path: Path) -> None:
         wrong = next(item for item in reversed(items) if truth(item) == 0)
         made.label("me", wrong, 1).result()
         retrain(made.desk)
-        look = made.views.queue_data()
+        look = made.views.guesses.queue_data()
         found = queue(look, QueueRequest("suspect"))
         assert made.state.position[wrong] in [each.item for each in found[:3]]
         scores = [each.score or 0.0 for each in found]
@@ -149,7 +149,7 @@ def test_none_of_these_counts_for_no_class(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         items = label(made, 12)
         made.none_of_these("me", items[0]).result()
-        look = made.views.queue_data()
+        look = made.views.guesses.queue_data()
         assert look.probabilities is not None
         assert look.probabilities.shape[1] == 10
         probs = made.desk.learner.pool.probs(np.arange(300))
@@ -161,7 +161,7 @@ def test_near_copies_are_those_of_the_whole_pool_one_by_one(
 ) -> None:
     with service(tmp_path / "log", check_every=3) as made:
         label(made, 32)
-        look, offered = made.views.queue_data(), 0
+        look, offered = made.views.guesses.queue_data(), 0
         assert look.probabilities is not None
         assert look.hidden
         rows = np.asarray(look.features, np.float64)
@@ -173,7 +173,7 @@ def test_near_copies_are_those_of_the_whole_pool_one_by_one(
             near = [(-float(rows[i] @ rows[item]), i) for i in same if rows[i] @ rows[item] >= COPY]
             found = {i: bool(sure[i]) for _, i in sorted(near)[:MOST]}
             expected = found if item not in look.hidden and sure[item] and any(found.values()) else {}
-            told_class, copies = made.views.copies(item)
+            told_class, copies = made.views.guesses.copies(item)
             assert told_class == (int(guesses[item]) if expected else None)
             assert [*copies.items()] == [*expected.items()]
             offered += bool(expected)
@@ -186,7 +186,7 @@ def test_near_copies_are_those_of_the_whole_pool_one_by_one(
 
         monkeypatch.setattr(views, "near_copies", note)
         for item in range(60):
-            made.views.copies(item)
+            made.views.guesses.copies(item)
         assert compared == [i for i in range(60) if sure[i] and i not in look.hidden]
 
 

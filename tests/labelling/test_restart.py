@@ -213,7 +213,7 @@ def test_after_a_pause_the_figures_are_those_that_a_restart_shows(
         shown = made.views.progress("me")
         for name in ("update_ms", "select_ms", "people"):  # of this process
             del shown[name]
-        return shown, made.views.figures_by_class().result(), fingerprint(made)
+        return shown, made.desk.read(made.views.class_figures).result(), fingerprint(made)
 
     with service(tmp_path / "log", check_every=4) as made:
         background = Retrainer(made.desk)

@@ -63,7 +63,7 @@ def test_planted_errors_are_proposed_first_and_counted(tmp_path: Path) -> None:
         assert told["checks"] == 12
         assert told["low"] <= len(WRONG) <= told["high"]
         assert told["high"] - told["low"] < 60
-        settings = made.views.session("me").result()["strategies"]
+        settings = made.desk.read(made.views.session, "me").result()["strategies"]
         assert REVIEW in [one["name"] for one in settings]
 
 

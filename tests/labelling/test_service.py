@@ -27,8 +27,8 @@ def test_labels_are_learned_and_the_next_is_there(tmp_path: Path) -> None:
         assert reply["progress"]["labelled"] == 40
         assert reply["progress"]["left"] == N - 40
         assert sum(reply["next"]["probabilities"]) == pytest.approx(1.0, abs=1e-4)
-        left = np.setdiff1d(np.arange(N), list(made.views.label_set().result().labels))
-        assert np.mean(made.views.guesses()[left] == Y[left]) > 0.75
+        left = np.setdiff1d(np.arange(N), list(made.desk.read(made.views.label_set).result().labels))
+        assert np.mean(made.views.guesses.all()[left] == Y[left]) > 0.75
 
 
 def test_the_same_item_is_shown_until_it_is_answered(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_undo_of_a_second_label_restores_the_first(tmp_path: Path) -> None:
         made.jump("me", item).result()
         assert made.next("me").result()["next"]["answer"] == truth(item)
         made.label("me", item, (truth(item) + 1) % 10).result()
-        assert made.views.item(item).result()["label"] == (truth(item) + 1) % 10
+        assert made.desk.read(made.views.item, item).result()["label"] == (truth(item) + 1) % 10
         made.undo("me").result()
-        assert made.views.item(item).result()["label"] == truth(item)
+        assert made.desk.read(made.views.item, item).result()["label"] == truth(item)
 
 
 def test_a_stale_undo_is_refused(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_cannot_tell_is_an_answer_that_is_not_learned(tmp_path: Path) -> None:
         reply = made.cannot_tell("me", item).result()
         assert reply["progress"]["cannot_tell"] == 1
         assert reply["progress"]["labelled"] == 0
-        assert made.views.item(item).result()["state"] == "cannot_tell"
+        assert made.desk.read(made.views.item, item).result()["state"] == "cannot_tell"
         assert not np.any(made.desk.learner.pool.posterior.mean)
 
 
@@ -139,11 +139,11 @@ def test_answer_given_meanwhile_is_reported_and_kept(tmp_path: Path) -> None:
         reply = made.label("anna", item, 2, key="a").result()
         assert reply["meanwhile"] == [{"person": "ben", "class": 1}]
         assert made.label("anna", item, 2, key="a").result()["meanwhile"] == reply["meanwhile"]
-        assert made.views.item(item).result()["answers"] == [
+        assert made.desk.read(made.views.item, item).result()["answers"] == [
             {"person": "ben", "class": 1},
             {"person": "anna", "class": 2},
         ]
-        assert [found["item"] for found in made.views.disputed(5).result()] == [item]
+        assert [found["item"] for found in made.desk.read(made.views.disputed, 5).result()] == [item]
         made.jump("ben", item).result()  # shown as it is now
         assert made.cannot_tell("ben", item).result()["meanwhile"] == []
         made.undo("ben").result()
@@ -156,7 +156,7 @@ def test_an_own_answer_of_another_window_is_reported(tmp_path: Path) -> None:
         made.label("me", item, 1).result()
         assert made.label("me", item, 2).result()["meanwhile"] == [{"person": "me", "class": 1}]
         made.undo("me").result()
-        assert made.views.item(item).result()["label"] == 1
+        assert made.desk.read(made.views.item, item).result()["label"] == 1
         assert made.skip("me", item).result()["meanwhile"] == []
 
 
@@ -175,8 +175,8 @@ def test_two_answers_an_item_are_asked_for_and_compared(tmp_path: Path) -> None:
         assert (reply["next"]["item"]["id"], reply["next"]["reason"]) == (item, "second")
         reply = made.label("ben", item, 2).result()
         assert reply["progress"]["agreement"] == {"items": 1, "share": 0.0, "alpha": 0.0}
-        assert made.views.item(item).result()["label"] == 2  # of a tie, the last
-        assert len(made.views.item(item).result()["answers"]) == 2
+        assert made.desk.read(made.views.item, item).result()["label"] == 2  # of a tie, the last
+        assert len(made.desk.read(made.views.item, item).result()["answers"]) == 2
 
 
 def test_disputed_items_are_listed_until_they_are_settled(tmp_path: Path) -> None:
@@ -185,16 +185,20 @@ def test_disputed_items_are_listed_until_they_are_settled(tmp_path: Path) -> Non
         for person, item, value in (("anna", one, 1), ("ben", one, 2), ("anna", other, 1), ("ben", other, 1)):
             made.label(person, item, value).result()
         said = [{"person": "anna", "class": 1}, {"person": "ben", "class": 2}]
-        assert made.views.disputed(10).result() == [{"item": one, "label": 2, "answers": said}]
+        assert made.desk.read(made.views.disputed, 10).result() == [
+            {"item": one, "label": 2, "answers": said}
+        ]
         assert made.label("anna", other, 0).result()["progress"]["disputed"] == 2
-        assert [found["item"] for found in made.views.disputed(1).result()] == [other]  # the latest first
+        assert [found["item"] for found in made.desk.read(made.views.disputed, 1).result()] == [
+            other
+        ]  # the latest first
         assert made.undo("anna").result()["progress"]["disputed"] == 1
         made.label("clara", one, 1).result()  # two against one
-        assert made.views.disputed(10).result() == []
+        assert made.desk.read(made.views.disputed, 10).result() == []
         made.cannot_tell("clara", one).result()
-        assert [found["item"] for found in made.views.disputed(10).result()] == [one]
+        assert [found["item"] for found in made.desk.read(made.views.disputed, 10).result()] == [one]
         made.cannot_tell("ben", one).result()
-        assert made.views.disputed(10).result() == []
+        assert made.desk.read(made.views.disputed, 10).result() == []
 
 
 def test_classes_are_added_and_renamed(tmp_path: Path) -> None:
@@ -213,7 +217,10 @@ def test_classes_are_added_and_renamed(tmp_path: Path) -> None:
             item = first(made)
             reply = made.label("me", item, ["even", "odd"][truth(item) % 2]).result()
         made.classes.change("me", 1, name="uneven").result()
-        assert [c["name"] for c in made.views.classes().result()["classes"]] == ["even", "uneven"]
+        assert [c["name"] for c in made.desk.read(made.views.classes).result()["classes"]] == [
+            "even",
+            "uneven",
+        ]
         with pytest.raises(Refused, match="class is 7; expected 0 to 1"):
             made.classes.change("me", 7, name="x").result()
         assert len(reply["next"]["probabilities"]) == 2
@@ -302,12 +309,12 @@ def test_a_failure_in_the_model_is_reported_and_the_state_is_that_of_the_log(
 
 def test_every_strategy_of_the_page_picks(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
-        strategies = [s["name"] for s in made.views.session("me").result()["strategies"]]
+        strategies = [s["name"] for s in made.desk.read(made.views.session, "me").result()["strategies"]]
         for strategy in strategies:
             made.change_settings("me", {"strategy": strategy}).result()
             label(made, 4)
         assert made.next("me").result()["progress"]["labelled"] == 4 * len(strategies)
-        assert made.views.session("me").result()["classes"][3]["name"] == CLASSES[3]
+        assert made.desk.read(made.views.session, "me").result()["classes"][3]["name"] == CLASSES[3]
 
 
 def test_features_are_brought_to_the_scale_of_the_prior() -> None:
@@ -326,8 +333,8 @@ def test_the_guess_of_a_check_is_hidden_from_everybody(tmp_path: Path) -> None:
         assert task["reason"] == "check"
         assert task["probabilities"] is None
         item = task["item"]["id"]
-        assert made.views.item(item).result()["probabilities"] is None
-        assert made.views.states([made.views.position(item)]).result()[0]["guess"] is None
+        assert made.desk.read(made.views.item, item).result()["probabilities"] is None
+        assert made.desk.read(made.views.states, [made.views.position(item)]).result()[0]["guess"] is None
         reply = made.label("me", item, truth(item)).result()
         assert made.undo("me").result()["next"]["probabilities"] is None  # a check stays a check
         assert reply["next"]["probabilities"] is not None
@@ -499,7 +506,7 @@ def test_reading_continues_while_nothing_can_be_written(
         first(made)
         with monkeypatch.context() as broken:
             broken.setattr(made.desk.log, "append", lambda *_: 1 / 0)
-            assert made.views.session("me").result()["items"] == N
+            assert made.desk.read(made.views.session, "me").result()["items"] == N
             assert made.views.progress("me")["items"] == N
 
 

@@ -188,7 +188,7 @@ def test_the_suggestion_is_shown_but_never_on_a_random_check(tmp_path: Path) -> 
             reply = made.label("me", IDS[i], int(Y[i])).result()
             checks += [IDS[i]] if task["reason"] == "check" else []
         assert seen == {"chosen": {1}, "check": {0}}
-        (source,) = made.views.sources().result()["sources"]
+        (source,) = made.desk.read(made.views.sources).result()["sources"]
         assert (source["suggestions"], source["answered"]) == (N, 12)
         assert source["checks"] == len(checks) == 6
         assert source["low"] <= source["accuracy"] <= source["high"]
@@ -201,7 +201,7 @@ def test_sources_are_measured_by_random_checks_and_their_errors_by_all_labels(tm
         give(made, said=(Y[:N] + 1) % 10)
         made.jump("me", IDS[0]).result()
         made.label("me", IDS[0], int(Y[0])).result()
-        (source,) = made.views.sources().result()["sources"]
+        (source,) = made.desk.read(made.views.sources).result()["sources"]
         assert (source["checks"], source["accuracy"], source["agree"]) == (0, None, 0)
         assert source["confusions"] == [{"said": int(Y[0] + 1) % 10, "label": int(Y[0]), "n": 1}]
 

@@ -120,7 +120,9 @@ def tuned_once(bert: str, tmp_path_factory: pytest.TempPathFactory) -> Tuned:
             assert f"Since label {LABELLED}" in sentence
             service.label("me", "t120", int(TRUTH[120] == "down")).result()  # learned at once by the new head
             probabilities = service.desk.learner.probabilities(150)
-            return Tuned(source, frozen, probabilities, service.views.fingerprint().result()["hash"])
+            return Tuned(
+                source, frozen, probabilities, service.desk.read(service.views.fingerprint).result()["hash"]
+            )
 
 
 @pytest.fixture
@@ -133,7 +135,7 @@ def tuned(tuned_once: Tuned, tmp_path: Path) -> Tuned:
 def test_fine_tuned_features_take_over_and_survive_a_restart(tuned: Tuned, bert: str) -> None:
     with opened(tuned.source, bert) as service:
         assert width(service) == 2 * tuned.frozen
-        assert service.views.fingerprint().result()["hash"] == tuned.state
+        assert service.desk.read(service.views.fingerprint).result()["hash"] == tuned.state
         np.testing.assert_allclose(service.desk.learner.probabilities(150), tuned.probabilities, atol=1e-3)
 
 

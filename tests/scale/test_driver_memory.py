@@ -89,8 +89,8 @@ def labelled(folder: str, n: int) -> list[Any]:
                 retrain(service.desk)
         service.label("me", str(n - 1), 1).result()
         service.undo("me").result()
-        service.views.fingerprint().result()
-        service.views.predictions(None, 0, 10)
+        service.desk.read(service.views.fingerprint).result()
+        service.views.guesses.page(None, 0, 10)
         assert service.views.progress("me")["classes"]
         assert shown.item(str(n - 1))
         return [service.desk.state, service.desk.learner, shown]

@@ -89,16 +89,19 @@ def test_page_on_ray_learns_as_on_one_machine(
         assert len(set(handed)) == 25
         act(made, handed[:14])
         ours = made.desk.learner.pool
-        before = made.views.fingerprint().result()
+        before = made.desk.read(made.views.fingerprint).result()
         counts = [each["predicted"] for each in made.views.progress("me")["classes"]]
         assert sum(counts) == N
         np.testing.assert_array_equal(counts, np.bincount(ours.logits().argmax(axis=1), minlength=10))
-        for refused in (lambda: made.views.points(10), lambda: made.views.check_can_scan("a thing")):
+        for refused in (
+            lambda: made.views.guesses.points(10),
+            lambda: made.views.guesses.check_can_scan("a thing"),
+        ):
             with pytest.raises(EverylabelError, match="shards on Ray"):
                 refused()
-        assert made.views.copies(3) == (None, {})
+        assert made.views.guesses.copies(3) == (None, {})
     with service(tmp_path / "shards.sqlite", ShardTable(sharded)) as again:
-        assert again.views.fingerprint().result() == before
+        assert again.desk.read(again.views.fingerprint).result() == before
         with closing(Store(tmp_path / "shards.sqlite", "test", write=False)) as log:
             events = log.read()
         with service(tmp_path / "here.sqlite", FeatureTable(Numbered(N), np.asarray(sharded))) as local:

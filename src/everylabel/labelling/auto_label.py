@@ -167,7 +167,7 @@ def _candidates(views: Views, rate: float, class_: int | None) -> list[Candidate
 
     The desk's thread only copies: comparing takes up to half a second.
     """
-    views.check_can_scan("letting the model finish")
+    views.guesses.check_can_scan("letting the model finish")
     if class_ is not None and not views.state.multi_label:
         raise Refused(422, "one_class_per_item", "items have one class: the model gives all of them")
 

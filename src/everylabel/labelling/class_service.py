@@ -155,7 +155,7 @@ class ClassService:
         if missing:
             with suppress(RuntimeError):  # closed: the next start embeds them
                 self._naming.submit(self._embed, missing)
-        return self.views.all_classes()
+        return self.views.classes()
 
     def _embed(self, phrases: list[str]) -> None:
         try:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -158,9 +159,9 @@ class Desk:
             self._refuse_rest()
         return job.future
 
-    def read(self, look: Callable[[], Any]) -> "Future[Any]":
-        """Read the state between changes; the future holds the result of `look`."""
-        return self._put(_Job(look, Future(), reads=True))
+    def read(self, look: Callable[..., Any], *args: Any) -> "Future[Any]":
+        """Read the state between changes; the future holds the result of `look(*args)`."""
+        return self._put(_Job(partial(look, *args), Future(), reads=True))
 
     def close(self) -> None:
         """Finish all requests and stop."""

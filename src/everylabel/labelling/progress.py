@@ -5,7 +5,7 @@ estimates.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import combinations, islice
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.labelling.quality.accuracy import FEWEST
+from everylabel.labelling.quality.accuracy import FEWEST, Interval
 from everylabel.labelling.quality.certificate import certificate_of
 from everylabel.labelling.quality.stopping import stop
 from everylabel.labelling.sources.reliability import accuracy as accuracy_of
@@ -47,7 +47,6 @@ class NetworkState:
     why_frozen: str = ""  # why the encoder cannot be fine-tuned
     asks: bool = False  # the pool is so large that a person must agree first
     share: float | None = None  # progress of the running attempt
-    message: str = ""
     error: str = ""
     items: int = 0
     trainer: Any = None  # `projects.network.NetworkTrainer`
@@ -73,6 +72,16 @@ class NetworkState:
         before, after = last.frozen_accuracy, last.tuned_accuracy
         better = f"Since label {last.labels} the model reads your items better"
         return f"{better}: right on {_percent(after)} of held-out labels, before {_percent(before)}."
+
+    def reply(self, state: State) -> dict[str, Any]:
+        """Return the progress as a reply."""
+        return {
+            "can": not self.why_frozen,
+            "setting": state.settings["network"],
+            "share": self.share,
+            "sentence": self.sentence(state),
+            "generations": [{"labels": each.labels, "trusted": each.trusted} for each in state.generations],
+        }
 
 
 def _percent(share: float) -> str:
@@ -100,15 +109,12 @@ def curve(state: State) -> list[dict[str, Any]]:
     sizes = sorted(n for n in {*points, *looks} if n <= len(state.labels))  # an undo leaves fewer
     if len(sizes) > POINTS:
         sizes = [sizes[i] for i in np.unique(np.linspace(0, len(sizes) - 1, POINTS).astype(int))]
-    return [_point(n, points.get(n), looks.get(n)) for n in sizes]
+    return [_point(points.get(n), looks.get(n) or Assessed(n, 0, points[n])) for n in sizes]
 
 
-def _point(labels: int, expected: float | None, look: Assessed | None) -> dict[str, Any]:
-    if look is None:
-        none = {"accuracy": None, "low": None, "high": None, "checks": 0}
-        return {"labels": labels, "expected": expected, **none}
+def _point(expected: float | None, look: Assessed) -> dict[str, Any]:
     known = {"accuracy": look.estimate, "low": look.low, "high": look.high, "checks": look.checks}
-    return {"labels": labels, "expected": look.expected if expected is None else expected, **known}
+    return {"labels": look.labels, "expected": look.expected if expected is None else expected, **known}
 
 
 def per_minute(state: State, person: str) -> float | None:
@@ -120,15 +126,8 @@ def per_minute(state: State, person: str) -> float | None:
     return 60.0 * len(spent) / float(sum(spent)) if len(spent) > 1 and sum(spent) > 0 else None
 
 
-def summary(
-    state: State,
-    *,
-    update_ms: float | None,
-    select_ms: float | None,
-    names: Mapping[str, Any] | None = None,
-    tested: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Return the figures beside the page that are the same for everybody, without classes and curve."""
+def summary(state: State) -> dict[str, Any]:
+    """Return the figures beside the page that the state alone determines, without classes and curve."""
     there, by_model = len(state.ids) - len(state.missing), state.labelled_by_model()
     return {
         "version": state.seq,
@@ -142,17 +141,13 @@ def summary(
         if state.multi_label
         else None,
         "skipped": sum(item not in state.answers for item in state.skipped),
-        "update_ms": update_ms,
-        "select_ms": select_ms,
         "settings": dict(state.settings),
         "accuracy": accuracy(state),
         "agreement": pooled(state.tally.agreement.values()),
         "disputed": len(state.tally.disputed),
         "finished": finished(state),
         "finishing": finishing(state),
-        "test": test_set(state, tested),
         "stop": stop(state),
-        "names": names,
     }
 
 
@@ -160,25 +155,21 @@ def sources(state: State) -> list[dict[str, Any]]:
     """Return each source's number of suggestions, agreement with random checks, and frequent errors."""
     drawn = {check.item for check in state.standing_checks() if check.among is None}
     found = []
-    for name, said_of in state.suggestions.items():
-        known = ((item, said_of.get(state.ids[item]), label) for item, label in state.labels.items())
-        both = [
-            (item, state.book.current(one.class_), label) for item, one, label in known if one is not None
-        ]
+    for name, suggestions in state.suggestions.items():
+        known = ((item, suggestions.get(state.ids[item]), label) for item, label in state.labels.items())
+        both = [(item, state.book.current(s.class_), label) for item, s, label in known if s is not None]
         right = [said == label for item, said, label in both if item in drawn]
-        share = accuracy_of(right)._asdict() if right else dict.fromkeys(("estimate", "low", "high"))
-        wrong = Counter((said, label) for _, said, label in both if said is not None and said != label)
-        most = wrong.most_common(ERRORS)
+        share = accuracy_of(right)._asdict() if right else dict.fromkeys(Interval._fields)
         found.append(
             {
                 "name": name,
-                "suggestions": len(said_of),
+                "suggestions": len(suggestions),
                 "answered": len(both),
                 "agree": sum(said == label for _, said, label in both),
                 "checks": len(right),
                 "accuracy": share.pop("estimate"),
                 **share,
-                "confusions": [{"said": said, "label": label, "n": n} for (said, label), n in most],
+                "confusions": _confusions((said, label) for _, said, label in both if said is not None),
             }
         )
     return found
@@ -186,28 +177,19 @@ def sources(state: State) -> list[dict[str, Any]]:
 
 def annotators(state: State) -> list[dict[str, Any]]:
     """Return each person's number and speed of answers, and how often others agree on shared items."""
-    shared = [given for given in state.answers.values() if len(given) > 1]
-    found = []
-    for name in [each["name"] for each in people(state)]:
-        pairs = [
-            (mine.value, other.value)
-            for given in shared
-            for mine in given
-            for other in given
-            if mine.person == name != other.person and CANNOT_TELL not in (mine.value, other.value)
-        ]
-        named = [(mine, other) for mine, other in pairs if isinstance(mine, int) and isinstance(other, int)]
-        wrong = Counter((mine, other) for mine, other in named if mine != other and min(mine, other) >= 0)
+    given, found = _answers_by_person(state), []
+    for name, own in given.items():
+        others = [answers for person, answers in given.items() if person != name]
+        shared = [(value, answers[i]) for i, value in own.items() for answers in others if i in answers]
+        named = [(a, b) for a, b in shared if isinstance(a, int) and isinstance(b, int) and min(a, b) >= 0]
         found.append(
             {
                 "name": name,
                 "answers": state.tally.by_person[name],
                 "per_minute": per_minute(state, name),
-                "shared": len(pairs),
-                "agree": sum(mine == other for mine, other in pairs),
-                "confusions": [
-                    {"said": mine, "label": other, "n": n} for (mine, other), n in wrong.most_common(ERRORS)
-                ],
+                "shared": len(shared),
+                "agree": sum(value == other for value, other in shared),
+                "confusions": _confusions(named),
             }
         )
     return found
@@ -220,22 +202,35 @@ def pairs(state: State) -> list[dict[str, Any]]:
     """
     if state.multi_label:
         return []
-    said: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    for name in [each["name"] for each in people(state)]:
-        own = [(i, state.answer_of(i, name)) for i in state.answers]
-        rows = [(i, value) for i, value in own if value is not None and value != CANNOT_TELL]
-        said[name] = np.array([i for i, _ in rows], np.int64), np.array([c for _, c in rows], np.int64)
-    said |= {one.source: (one.items, one.classes) for one in state.suggested()}
+    given = _answers_by_person(state)
+    for suggestions in state.suggested():
+        by_item = zip(suggestions.items.tolist(), suggestions.classes.tolist(), strict=True)
+        given[suggestions.source] = dict(by_item)
     found = []
-    for one, other in combinations(said, 2):
-        _, here, there = np.intersect1d(said[one][0], said[other][0], return_indices=True)
+    for one, other in combinations(given, 2):
         agreement = Agreement()
-        for values in zip(said[one][1][here].tolist(), said[other][1][there].tolist(), strict=True):
-            agreement.add(values)
+        for item in given[one].keys() & given[other].keys():
+            agreement.add((given[one][item], given[other][item]))
         figures = agreement.figures()
         if figures is not None:
             found.append({"names": [one, other], **figures})
     return found
+
+
+def _answers_by_person(state: State) -> dict[str, dict[int, Any]]:
+    """Return each person's answer to each item, without "cannot tell"."""
+    given: dict[str, dict[int, Any]] = {each["name"]: {} for each in people(state)}
+    for item, answers in state.answers.items():
+        for answer in answers:
+            if answer.value != CANNOT_TELL and answer.person in given:
+                given[answer.person][item] = answer.value
+    return given
+
+
+def _confusions(pairs: Iterable[tuple[Any, Any]]) -> list[dict[str, Any]]:
+    """Return the pairs of different classes that occur most often."""
+    wrong = Counter((said, label) for said, label in pairs if said != label)
+    return [{"said": said, "label": label, "n": n} for (said, label), n in wrong.most_common(ERRORS)]
 
 
 def finished(state: State) -> dict[str, Any] | None:
@@ -259,7 +254,7 @@ def _promised(kept: Promise) -> dict[str, Any]:
 
 def finishing(state: State) -> dict[str, Any] | None:
     """Return the progress of the confirmations for auto-labelling; None if none are running."""
-    now = certificate_of(state) if state.confirms else None
+    now = certificate_of(state)
     if now is None or state.promise is None:
         return None
     least = len(state.proposals) if now.certified is None else now.certified
@@ -289,7 +284,7 @@ def test_set(state: State, tested: Mapping[str, Any] | None) -> dict[str, Any] |
     }
 
 
-def classes(state: State, predicted: Sequence[int] | None = None) -> list[dict[str, Any]]:
+def classes(state: State, predicted: Mapping[int, int] | None = None) -> list[dict[str, Any]]:
     """Return the classes in the order shown, each with its number of labels and of predicted items."""
     book = state.book
     return [
@@ -300,7 +295,7 @@ def classes(state: State, predicted: Sequence[int] | None = None) -> list[dict[s
             "key": book.keys.get(i, ""),
             "colour": book.colours.get(i, ""),
             "labels": state.tally.by_class[i],
-            "predicted": None if predicted is None or i >= len(predicted) else int(predicted[i]),
+            "predicted": None if predicted is None else predicted.get(i, 0),
         }
         for i in book.order
     ]
@@ -327,6 +322,7 @@ def people(state: State) -> list[dict[str, Any]]:
 
 def disputed(state: State, limit: int) -> list[dict[str, Any]]:
     """Return the items with tied votes, the latest first, with each person's answer."""
+    pairs = [(item, state.label_of(item)) for item in islice(reversed(state.tally.disputed), limit)]
     return [
         {
             "item": state.ids[item],
@@ -334,8 +330,7 @@ def disputed(state: State, limit: int) -> list[dict[str, Any]]:
             **absent_in_reply(label),
             "answers": answers_to(state, item),
         }
-        for item in islice(reversed(state.tally.disputed), limit)
-        for label in (state.label_of(item),)
+        for item, label in pairs
     ]
 
 

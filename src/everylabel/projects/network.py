@@ -457,7 +457,7 @@ class NetworkTrainer:
                 for line in process.stdout or ():
                     if line.startswith("{"):
                         report = json.loads(line)
-                        self.state.share, self.state.message = report["share"], report["message"]
+                        self.state.share = report["share"]
                 code = process.wait()
             finally:
                 process.kill()

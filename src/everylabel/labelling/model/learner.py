@@ -26,7 +26,7 @@ from everylabel.labelling.model.training import (
     train,
 )
 from everylabel.labelling.sources.evidence import Evidence, weigh
-from everylabel.labelling.sources.joint_training import posterior_of, rows_of, train_jointly
+from everylabel.labelling.sources.joint_training import rows_of, train_jointly
 from everylabel.labelling.sources.review import Reviewed, review_given
 from everylabel.labelling.state.types import FREE, REVIEW, ClassSet, Place, Suggestions
 from everylabel.models.class_names import NameRows
@@ -137,7 +137,7 @@ class Learner:
         known = {"labelled_idx": idx, "labels": y, "ruled_out": ruled_out}
         make = self.rows.make_pool or local_pool
         small = features.size * posterior.n_classes <= EXACT_UP_TO
-        pool = make(features, posterior, known, small and not sources)  # see `posterior_of`
+        pool = make(features, posterior, known, small and not sources)  # see `TrainedHead`
         with pool.together():
             for item, place in training.places.items():
                 if place.where in (Where.LEASED, Where.EXCLUDED):
@@ -232,11 +232,12 @@ class Learner:
 
     def predicted(self, probabilities: np.ndarray) -> np.ndarray:
         """Return a mask of the predicted classes of each item (n, k)."""
-        numbers = self.columns or (-1,)  # a pool has one column at least
-        return predicted(probabilities, self.thresholds_of(numbers) if self.multi_label else None)
+        return predicted(probabilities, self.thresholds_of(self.columns or (-1,)))  # one column at least
 
-    def thresholds_of(self, numbers: Iterable[int]) -> np.ndarray:
-        """Return the decision thresholds of classes."""
+    def thresholds_of(self, numbers: Iterable[int]) -> np.ndarray | None:
+        """Return the decision thresholds of classes; None in a project with one class per item."""
+        if not self.multi_label:
+            return None
         return np.array([self.thresholds.get(number, USUAL) for number in numbers])
 
     def choose_thresholds(self) -> None:
@@ -354,10 +355,8 @@ def fit(
         how: dict[str, Any] = {"ruled_out": ruled_out, "init": init, "tol": tol, "multi_label": multi_label}
         return Fitted(train(features, labels, k, names, **how))
     head = train_jointly(features, labels, sources, k, names=names, drawn=drawn, ruled_out=ruled_out, tol=tol)
-    posterior = posterior_of(head, features, labels, names)
-    sources_used = head.used, head.confusions, max(1, k), drawn, head.targets
-    evidence = weigh(posterior, labels, *sources_used)
-    return Fitted(posterior, evidence, head.targets is not None)
+    evidence = weigh(head.posterior, labels, head.used, head.confusions, max(1, k), drawn, head.targets)
+    return Fitted(head.posterior, evidence, head.targets is not None)
 
 
 @outliers_known()

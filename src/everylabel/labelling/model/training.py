@@ -161,7 +161,7 @@ class ClassNames:
 
     def __init__(self, encoder: Encoder | None = None, path: Path | None = None) -> None:
         self.encoder, self.path = encoder, path
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._vectors: dict[str, np.ndarray] = {} if encoder is None else _read(path, encoder.name)
         self._of_class: dict[int, tuple[tuple[str, ...], np.ndarray]] = {}
 
@@ -176,9 +176,9 @@ class ClassNames:
         """Embed phrases and cache their vectors; this may load the encoder and take seconds."""
         if self.encoder is None or not phrases:
             return
-        vectors = np.asarray(self.encoder.encode(list(phrases)), np.float16).astype(np.float64)
+        vectors = np.asarray(self.encoder.encode(list(phrases)), np.float16)
         with self._lock:
-            self._vectors = {**self._vectors, **dict(zip(phrases, vectors, strict=True))}
+            self.add(dict(zip(phrases, vectors, strict=True)))
             if self.path is not None:
                 header = {"format": FORMAT, "version": VERSION, "encoder": self.encoder.name}
                 stored = np.asarray(list(self._vectors.values()), np.float16)
@@ -189,10 +189,7 @@ class ClassNames:
     def add(self, vectors: Mapping[str, np.ndarray]) -> None:
         """Add vectors of phrases that were embedded before."""
         with self._lock:
-            self._vectors = {
-                **self._vectors,
-                **{one: np.asarray(v, np.float64) for one, v in vectors.items()},
-            }
+            self._vectors |= {phrase: np.asarray(vector, np.float64) for phrase, vector in vectors.items()}
 
     def vectors(self, state: State) -> dict[int, np.ndarray]:
         """Return the vectors (m, d) of each class; empty if the setting is off.

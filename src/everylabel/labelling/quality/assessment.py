@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core.posterior import Posterior
-from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.learner import Learner, predicted
 from everylabel.labelling.model.training import TrainingSet, in_order, targets
 from everylabel.labelling.quality.accuracy import FEWEST, Interval, Verdicts, accuracy_on_unlabelled, wilson
 from everylabel.labelling.quality.by_class import class_figures, confusion
@@ -112,13 +112,14 @@ def _assess_sets(
     without = left_out_probabilities(posterior, len(idx))
     drawn = _weights(idx, evidence)
     at = np.flatnonzero(drawn)
-    checks = set_figures(truth[at], without[at] >= thresholds, drawn[at], training.columns)
+    guess = predicted(without[at], thresholds)
+    checks = set_figures(truth[at], guess, drawn[at], training.columns)
     column = {number: j for j, number in enumerate(training.columns)}
     tested, test = None, {i: c.numbered(column) for i, c in evidence.test.items() if isinstance(c, ClassSet)}
     if test:
         items, truth = targets(test, k, True)
         probs = learner.link(learner.pool.rows(items) @ np.asarray(posterior.mean))
-        found = set_figures(truth, probs >= thresholds, np.ones(len(items)), training.columns)
+        found = set_figures(truth, predicted(probs, thresholds), np.ones(len(items)), training.columns)
         tested = {"n": len(items), **(found["micro"] or dict.fromkeys(Interval._fields)), **found}
     figures = {"expected": learner.expected_accuracy(), **(checks["micro"] or {})}
     left_out = set_verdicts(labels, without, training.columns)

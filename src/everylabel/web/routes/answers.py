@@ -21,9 +21,9 @@ from pydantic import (
 
 from everylabel.data.items import LONGEST_ID, Sent
 from everylabel.labelling import auto_label
+from everylabel.labelling.presence import Tab
 from everylabel.labelling.service import Said, Service, label_many, suggest
 from everylabel.labelling.state.types import most_probable
-from everylabel.labelling.views import Tab
 from everylabel.projects.log import IMPORTER, LONGEST_PERSON
 from everylabel.projects.options import MOST_CHECKS
 from everylabel.web.arrivals import Arrivals
@@ -83,10 +83,15 @@ Number = Annotated[StrictInt, Field(ge=0, le=2**31)]
 FieldName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_no_control)]
 
 
-class PersonBody(BaseModel):
-    """The person who sends the request."""
+class Body(BaseModel):
+    """A request body, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class PersonBody(Body):
+    """The person who sends the request."""
+
     person: Person = "me"
 
 
@@ -116,26 +121,23 @@ class SetBody(ItemBody):
     absent: Annotated[list[Number | Name], Field(max_length=1000)] | None = None
 
 
-class ShownBody(BaseModel):
+class ShownBody(Body):
     """Items to show in a list."""
 
-    model_config = ConfigDict(extra="forbid")
     items: Annotated[list[Id], Field(min_length=1, max_length=500)]
 
 
-class SentItem(BaseModel):
+class SentItem(Body):
     """A text to label, with columns beside it; without an id, its content identifies it."""
 
-    model_config = ConfigDict(extra="forbid")
     text: Annotated[str, StringConstraints(max_length=100_000), AfterValidator(_no_blank)]
     id: Annotated[Id, AfterValidator(_no_control)] | None = None
     fields: Annotated[dict[FieldName, FieldValue], Field(max_length=50)] = {}
 
 
-class SentBody(BaseModel):
+class SentBody(Body):
     """Texts to label; a text sent twice counts once."""
 
-    model_config = ConfigDict(extra="forbid")
     items: Annotated[list[SentItem], Field(min_length=1, max_length=500)]
 
 
@@ -148,10 +150,9 @@ class ManyBody(PersonBody):
     key: Key = None
 
 
-class SuggestedItem(BaseModel):
+class SuggestedItem(Body):
     """A class that a source suggests for an item, with an optional score."""
 
-    model_config = ConfigDict(extra="forbid")
     item: Id
     class_: Number | Name | None = Field(None, alias="class")
     score: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
@@ -247,10 +248,9 @@ class HereBody(PersonBody):
     known: bool = False  # this browser has labelled here before without a name
 
 
-class LeaveBody(BaseModel):
+class LeaveBody(Body):
     """A closed page."""
 
-    model_config = ConfigDict(extra="forbid")
     tab: Handle
 
 
@@ -277,8 +277,7 @@ def changing(service: Service, arrivals: Arrivals | None, asks: bool) -> APIRout
     arrivals : accepts texts that other programs send; None if another program owns the items
     asks : everybody must enter a name
     """
-    router, views = APIRouter(prefix="/api"), service.views
-    presence = views.presence
+    router, views, read = APIRouter(prefix="/api"), service.views, service.desk.read
 
     @router.post("/next")
     async def next_item(body: NextBody) -> dict[str, Any]:
@@ -393,12 +392,13 @@ def changing(service: Service, arrivals: Arrivals | None, asks: bool) -> APIRout
     async def here(body: HereBody) -> dict[str, Any]:
         """Record that a person has the page open; return whether they must enter a name first."""
         tab = Tab(body.person, body.browser, body.tab)
-        return await wrap_future(presence.here(tab, named=body.named, known=body.known, asks=asks))
+        known = {"named": body.named, "known": body.known, "asks": asks}
+        return await wrap_future(read(lambda: views.presence.here(tab, **known)))
 
     @router.post("/leave")
     async def leave(body: LeaveBody) -> dict[str, Any]:
         """Record that a person has closed the page."""
-        return await wrap_future(presence.leave(body.tab))
+        return await wrap_future(read(views.presence.leave, body.tab))
 
     @router.get("/finish")
     async def preview(

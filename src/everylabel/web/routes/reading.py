@@ -18,8 +18,6 @@ from everylabel.formats.records import QueueTarget
 from everylabel.labelling.queues import (
     HIGH,
     LOW,
-    OF_ALL,
-    OF_SETS,
     QUEUES,
     QueueData,
     QueueItem,
@@ -57,13 +55,13 @@ def glance(views: Views, shown: ItemView, item: str) -> dict[str, Any]:
 
 def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, str]) -> APIRouter:
     """Return the endpoints that read a project."""
-    router = APIRouter(prefix="/api")
+    router, read, guesses = APIRouter(prefix="/api"), views.desk.read, views.guesses
     seen = partial(glance, views, shown)
     turns, pictures = Semaphore(FILES_AT_ONCE), Semaphore(PICTURES_AT_ONCE)
 
     async def listed(ids: list[str]) -> list[dict[str, Any]]:
         """Return items as rows of a list."""
-        states = await wrap_future(views.states([views.position(item) for item in ids]))
+        states = await wrap_future(read(views.states, [views.position(item) for item in ids]))
         shown = await to_thread(lambda: [seen(item) for item in ids])  # hashes images
         return [{"id": item, **one, **state} for item, one, state in zip(ids, shown, states, strict=True)]
 
@@ -75,12 +73,12 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     @router.get("/fingerprint")
     async def fingerprint() -> dict[str, Any]:
         """Return a hash of the whole state; a replay of the log up to this version gives the same hash."""
-        return await wrap_future(views.fingerprint())
+        return await wrap_future(read(views.fingerprint))
 
     @router.get("/session")
     async def session(request: Request, person: Person = "me") -> dict[str, Any]:
         """Return the data that the page needs to start; `looks` is true for a read-only token."""
-        known = await wrap_future(views.session(person))
+        known = await wrap_future(read(views.session, person))
         return {**about, **known, "looks": getattr(request.state, "looks", False)}
 
     @router.get("/progress")
@@ -91,29 +89,29 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     @router.get("/classes")
     async def classes() -> dict[str, Any]:
         """Return the classes."""
-        return await wrap_future(views.classes())
+        return await wrap_future(read(views.classes))
 
     @router.get("/figures")
     async def figures() -> dict[str, Any]:
         """Return precision, recall and confusions of the classes, by random checks and by the test set."""
-        return await wrap_future(views.figures_by_class())
+        return await wrap_future(read(views.class_figures))
 
     @router.get("/history")
     async def history(person: Anybody = "", limit: Limit = 50, before: int | None = None) -> dict[str, Any]:
         """Return answers of a person or of everybody, the latest first."""
-        events = await wrap_future(views.history(person, limit, before))
+        events = await wrap_future(read(views.history, person, limit, before))
         return {"events": await to_thread(lambda: [{**event, **seen(event["item"])} for event in events])}
 
     @router.get("/disputed")
     async def disputed(limit: Limit = 100) -> dict[str, Any]:
         """Return items without a majority class, the latest first, with all answers."""
-        items = await wrap_future(views.disputed(limit))
+        items = await wrap_future(read(views.disputed, limit))
         return {"items": await to_thread(lambda: [{**found, **seen(found["item"])} for found in items])}
 
     @router.get("/sources")
     async def sources() -> dict[str, Any]:
         """Return each source's number of suggestions and how often it is right."""
-        return await wrap_future(views.sources())
+        return await wrap_future(read(views.sources))
 
     @router.get("/search")
     async def search(
@@ -137,7 +135,7 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     @router.get("/items/{item:path}")
     async def one_item(item: str) -> dict[str, Any]:
         """Return all that is known of one item."""
-        return await wrap_future(views.item(item))
+        return await wrap_future(read(views.item, item))
 
     @router.get("/predictions", response_model=dict[str, Any])
     async def predictions(
@@ -150,7 +148,7 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
         A page has 200,000 numbers at most: with many classes, fewer items than `limit`. An `offset` counts
         the items unlabelled now: while people label, paging by `offset` misses items.
         """
-        return await to_thread(lambda: JSONResponse(views.predictions(after, offset, limit)))
+        return await to_thread(lambda: JSONResponse(guesses.page(after, offset, limit)))
 
     def asked(name: str, class_: str | None, item: str | None, low: float, high: float) -> QueueRequest:
         value = int(class_) if class_ is not None and re.fullmatch("[0-9]{1,9}", class_) else class_
@@ -180,7 +178,7 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     @router.get("/queues/copies")
     async def copies(item: Id) -> dict[str, Any]:
         """Return near copies of an item with the same predicted class; `sure`: the model is confident."""
-        guess, found = await to_thread(views.copies, views.position(item))
+        guess, found = await to_thread(guesses.copies, views.position(item))
         items = await listed([views.desk.ids[each] for each in found])
         pairs = zip(items, found.values(), strict=True)
         return {"guess": guess, "items": [{**each, "sure": sure} for each, sure in pairs]}
@@ -205,9 +203,9 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
         `count` and `expected_errors` of these are null before the first estimate of the model's accuracy.
         `class` is a class's number or name.
         """
-        if name in OF_ALL:
-            views.check_can_scan(f"the queue {QUEUES[name].title!r}")
-        data = await to_thread(views.queue_data)
+        if name in QUEUES and QUEUES[name].scans:
+            guesses.check_can_scan(f"the queue {QUEUES[name].title!r}")
+        data = await to_thread(guesses.queue_data)
         found = await to_thread(queue, data, asked(name, class_, item, low, high))
         some = found[offset : offset + limit]
         rows = await listed([views.desk.ids[each.item] for each in some])
@@ -225,7 +223,7 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     async def sent(make: Callable[[LabelSet], Response]) -> Response:
         """Return a file that is made of the present labels, once it is its turn."""
         async with turns:
-            label_set = await wrap_future(views.label_set())
+            label_set = await wrap_future(read(views.label_set))
             return await to_thread(make, label_set)
 
     @router.get("/image/{item:path}", response_class=Response)
@@ -241,9 +239,9 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     @router.get("/map")
     async def scatter() -> dict[str, Any]:
         """Return the map of the pool in two dimensions: all labelled items and a sample of the others."""
-        views.check_can_scan("the map")
+        guesses.check_can_scan("the map")
         places, method = await to_thread(files.layout)
-        points = await to_thread(views.points, MAP_POINTS, len(places))
+        points = await to_thread(guesses.points, MAP_POINTS, len(places))
         idx = points.pop("idx")
         x, y = places[idx].T.round(4).tolist()
         return {"method": method, "ids": [views.desk.ids[i] for i in idx], "x": x, "y": y, **points}
@@ -261,7 +259,7 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
         columns : the source's columns to include, one parameter each; default all, a single "" for none
         """
         if what not in BY_PEOPLE:
-            views.check_can_scan(f"an export of {what}")
+            guesses.check_can_scan(f"an export of {what}")
         beside = None if columns is None else [name for name in columns if name]
         of = QueueTarget(class_, item)
         return await sent(lambda label_set: files.export(label_set, what, format, beside, of))
@@ -294,7 +292,7 @@ def _search(ids: Sequence[str], shown: ItemView, words: str, limit: int) -> list
 
 
 def _counts(views: Views, wanted: dict[str, QueueRequest]) -> list[dict[str, Any]]:
-    data = views.queue_data()
+    data = views.guesses.queue_data()
     return [
         {
             "name": name,
@@ -304,7 +302,7 @@ def _counts(views: Views, wanted: dict[str, QueueRequest]) -> list[dict[str, Any
             "count": _count(data, wanted[name]),
         }
         for name, about in QUEUES.items()
-        if (views.can_scan or name not in OF_ALL) and (data.multi_label or name not in OF_SETS)
+        if (views.guesses.can_scan or not about.scans) and (data.multi_label or not about.of_sets)
     ]
 
 

@@ -1,0 +1,262 @@
+"""The model's guesses about items, and which of them people may see.
+
+The guess is hidden for leased random checks and for test items: seeing it would bias the check. What takes
+the whole pool blocks: the desk's thread only copies, and the caller's thread computes.
+"""
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.queues import MOST, SURE, QueueData, near_copies
+from everylabel.labelling.state.state import State
+from everylabel.labelling.state.types import Refused, Value, absent_in_reply, in_reply
+from everylabel.selection.pool import Where
+from everylabel.selection.pool.sparse import all_but
+
+NO_CLASS = -1  # in place of a class's number
+MOST_NUMBERS = 200_000  # probabilities on a page of predictions
+BLIND = ("check", "audit")  # reasons of leases whose guess is hidden
+
+
+class Guesses:
+    """The guesses of a desk's model. Call the methods that do not block on the desk's thread."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._counting = threading.Lock()
+        self._of_version = -1, np.zeros(0, int), dict[int, int]()  # version, guess of each item, counts
+
+    @property
+    def state(self) -> State:
+        return self.desk.state
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether the model has learned anything: labels, suggestions or class names."""
+        learner = self.desk.learner
+        return bool(self.state.labels) or learner.names is not None or learner.uses_suggestions
+
+    def of(self, item: int) -> tuple[Any, float]:
+        """Return the predicted class of an item, in a multi-label project the classes, and the certainty.
+
+        The certainty is the largest probability of a class.
+        """
+        learner = self.desk.learner  # a class of this round's events has no column yet
+        probs = learner.probabilities(item)
+        if self.state.multi_label:
+            pairs = zip(learner.columns, learner.predicted(probs).tolist(), strict=False)
+            return [number for number, predicted in pairs if predicted], float(probs.max())
+        return (learner.columns[int(probs.argmax())] if learner.columns else None), float(probs.max())
+
+    def fields(self, item: int) -> dict[str, Any]:
+        """Return the fields of an answer that hold the model's guess from before it."""
+        guess, sure = self.of(item)
+        return {"guesses": guess} if self.state.multi_label else {"guess": guess, "sure": sure}
+
+    def shown(self, item: int) -> Any:
+        """Return the predicted class or classes of an item; None before any training, and if hidden."""
+        return None if item in self.checks() or not self.has_learned else self.of(item)[0]
+
+    def probabilities(self, item: int, person: str | None = None) -> list[float] | None:
+        """Return probabilities by class number; None before any training, and if hidden.
+
+        They are 0 for classes that people (or one person) ruled out.
+        """
+        if item in self.checks() or not self.has_learned:
+            return None
+        probs = np.zeros(len(self.state.classes))
+        present = list(self.state.book.present)
+        probs[present] = self.desk.learner.probabilities(item)[: len(present)]
+        ruled_out = sorted(self.state.ruled_out(item, person))
+        if ruled_out:  # the others share their probability
+            total = probs.sum()
+            probs[ruled_out] = 0.0
+            probs *= total / max(probs.sum(), 1e-12)
+        by_number: list[float] = probs.round(6).tolist()
+        return by_number
+
+    def checks(self) -> set[int]:
+        """Return items leased as random checks or tests: their guesses are hidden."""
+        leases, test = self.state.leases.values(), self.state.test
+        return {lease.item for lease in leases if lease.reason in BLIND or lease.item in test}
+
+    def hidden(self) -> frozenset[int]:
+        """Return items with hidden guesses: leased checks, the test set and items gone from the source."""
+        return frozenset({*self.checks(), *self.state.test, *self.state.missing})
+
+    @property
+    def can_scan(self) -> bool:
+        """Whether all items can be scanned: they are not in remote shards."""
+        return self.desk.learner.pool.can_scan
+
+    def check_can_scan(self, what: str) -> None:
+        """Refuse a request that must scan all items, if they are in remote shards."""
+        if not self.can_scan:
+            raise Refused(
+                409, "in_shards", f"{what} is not available for shards on Ray, because it needs all items"
+            )
+
+    def all(self) -> np.ndarray:
+        """Return the predicted class of each item (n,), negative if it is none; blocks.
+
+        In a multi-label project, it is the most probable one of the predicted classes.
+        """
+        return self._scanned()[0]
+
+    def counts(self) -> dict[int, int]:
+        """Return how many items each class is predicted for; blocks."""
+
+        def look() -> dict[int, int] | None:
+            columns = self.state.columns
+            if self.can_scan:
+                return None
+            return dict(zip(columns, self.desk.learner.pool.guessed(len(columns)).tolist(), strict=True))
+
+        counts: dict[int, int] | None = self.desk.read(look).result()
+        return self._scanned()[1] if counts is None else counts
+
+    def _scanned(self) -> tuple[np.ndarray, dict[int, int]]:
+        """Return the predicted class of each item, and the counts, computed once for each version."""
+
+        def look() -> tuple[int, Learner, np.ndarray | None]:
+            version, learner = self.state.seq, self.desk.learner
+            is_known = self._of_version[0] == version
+            return version, learner, None if is_known else np.array(learner.pool.logits())
+
+        with self._counting:
+            version, learner, logits = self.desk.read(look).result()
+            if logits is not None:
+                logits = learner.combined(np.arange(len(logits)), logits)
+                numbers, best = np.array(learner.columns or (NO_CLASS,)), logits.argmax(axis=1)
+                guess, counts = numbers[best], np.bincount(best, minlength=len(numbers))
+                if learner.multi_label:
+                    predicted = learner.predicted(learner.link(logits))
+                    guess[~predicted.any(axis=1)] = NO_CLASS
+                    counts = predicted.sum(axis=0)
+                by_class = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+                self._of_version = version, guess, by_class
+            return self._of_version[1:]
+
+    def page(self, after: int | None, offset: int, limit: int) -> dict[str, Any]:
+        """Return class probabilities of unlabelled items, in the order of the source; blocks.
+
+        A multi-label project also has `thresholds`, the probability from which each class is predicted. With
+        many classes, a page has fewer items.
+        after : last position seen; labels given meanwhile then shift nothing
+        """
+
+        def look() -> tuple[np.ndarray, Learner, dict[str, Any]]:
+            learner, book, columns = self.desk.learner, self.state.book, self.state.columns
+            pool, column = learner.pool, {number: j for j, number in enumerate(columns)}
+            others = np.array([*self.state.test_labels, *self.state.missing], np.int64)
+            unlabelled = all_but(len(pool), np.union1d(pool.placed(Where.LABELLED), others))
+            begin = offset + (0 if after is None else int(np.searchsorted(unlabelled, after, side="right")))
+            end = begin + max(1, min(limit, MOST_NUMBERS // max(1, pool.n_classes)))
+            items = unlabelled[begin:end]
+            page = {
+                "ids": [self.state.ids[i] for i in items],
+                "classes": [book.names[number] for number in book.order],
+                "total": len(unlabelled),
+                "after": int(items[-1]) if begin + len(items) < len(unlabelled) and len(items) else None,
+            }
+            thresholds = learner.thresholds_of(book.order)
+            if thresholds is not None:
+                page["thresholds"] = thresholds.round(6).tolist()
+            return learner.logits(items)[:, [column[number] for number in book.order]], learner, page
+
+        logits, learner, page = self.desk.read(look).result()
+        return {**page, "probabilities": learner.link(logits).round(6).tolist()}
+
+    def points(self, most: int, among: int | None = None) -> dict[str, Any]:
+        """Return positions of all labelled items and some others, with labels and guesses; blocks.
+
+        among : consider only the first `among` items
+        """
+        self.check_can_scan("the map")
+
+        def look() -> tuple[np.ndarray, dict[int, Value], set[int], bool]:
+            where = self.desk.learner.pool.state[: len(guesses)][:among].copy()
+            return where, dict(self.state.labels), self.checks(), self.has_learned
+
+        guesses = self.all()
+        where, labels, checks, has_learned = self.desk.read(look).result()
+        labelled = np.flatnonzero(where == Where.LABELLED)[:most]
+        others = np.setdiff1d(np.arange(len(where)), labelled)
+        sample = np.random.default_rng(0).permutation(others)[: most - len(labelled)]
+        idx = np.sort(np.r_[labelled, sample])
+        pairs = zip(idx.tolist(), guesses[idx].tolist(), strict=True)
+        return {
+            "idx": idx,
+            "guess": [guess if has_learned and i not in checks else None for i, guess in pairs],
+            "label": [in_reply(labels.get(i)) for i in idx.tolist()],
+            "absent": [absent_in_reply(labels.get(i)).get("absent") for i in idx.tolist()],
+        }
+
+    def queue_data(self) -> QueueData:
+        """Return a copy of all data that queues are computed from; blocks."""
+
+        def look() -> tuple[QueueData, np.ndarray | None, list[int], Learner]:
+            state, learner, assessed = self.state, self.desk.learner, self.desk.assessment
+            agreed = {i: self.desk.consensus_on(i) for i in self.desk.consensus}
+            data = QueueData(
+                learner.pool.features,
+                None,
+                dict(state.labels),
+                {item: list(given) for item, given in state.answers.items()},
+                {} if assessed is None else assessed.left_out,
+                self.hidden(),
+                state.multi_label,
+                final=frozenset(state.adjudicated()),
+                consensus={i: found for i, found in agreed.items() if found is not None},
+                is_assessed=assessed is not None,
+            )
+            logits = learner.pool.scan() if self.has_learned else None
+            return data, logits, list(state.book.present), learner
+
+        data, logits, present, learner = self.desk.read(look).result()
+        if logits is None:
+            return data
+        logits, k = learner.combined(np.arange(len(logits)), logits), max(present, default=-1) + 1
+        probs = np.zeros((len(logits), k))  # by class number; 0 for removed classes
+        probs[:, present] = learner.link(logits)[:, : len(present)]
+        thresholds = learner.thresholds_of(range(k))
+        return data._replace(probabilities=probs, multi_label=learner.multi_label, thresholds=thresholds)
+
+    def copies(self, item: int) -> tuple[int | None, dict[int, bool]]:
+        """Return an item's class and its unanswered near copies, each with whether it is sure; blocks.
+
+        Copies are offered only if the model is sure of the item and of at least one copy. The page asks for
+        every item that stays in view: the pool is compared only if the model is sure of the item.
+        """
+
+        def guessed(items: list[int]) -> tuple[np.ndarray, np.ndarray] | None:
+            """Return the guessed classes, and whether each is sure; None unless the first is and is shown."""
+            if item in self.hidden() or not self.has_learned or self.state.multi_label:
+                return None
+            probs = self.desk.learner.probabilities_of(items)[:, : len(self.state.book.present)]
+            sure = probs.max(axis=1) >= SURE
+            return (probs.argmax(axis=1), sure) if sure[0] else None
+
+        def features() -> Any:
+            can_compare = self.can_scan and guessed([item]) is not None
+            return self.desk.learner.pool.features if can_compare else None
+
+        def same() -> tuple[int | None, dict[int, bool]]:
+            hidden = {*self.hidden(), *self.state.answers}
+            free = [i for i in near if i not in hidden]
+            found = guessed([item, *free])
+            if found is None:
+                return None, {}
+            guesses, sure = found
+            alike = np.flatnonzero(guesses[1:] == guesses[0])[:MOST]
+            if not sure[1:][alike].any():
+                return None, {}
+            return self.state.book.present[int(guesses[0])], {free[j]: bool(sure[j + 1]) for j in alike}
+
+        to_compare = self.desk.read(features).result()
+        near = [] if to_compare is None else near_copies(to_compare, item)
+        return self.desk.read(same).result() if near else (None, {})
