@@ -337,36 +337,25 @@ def _to_person(error: Refused) -> Response:
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Register handlers that turn exceptions into JSON error replies."""
+    """Turn exceptions into JSON error replies."""
 
-    async def refused(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, Refused)
-        return error_reply(error.status, error.code, error)
-
-    async def not_saved(_: Request, error: Exception) -> JSONResponse:
-        return error_reply(507, "unknown" if isinstance(error, NotKnown) else "not_saved", error)
-
-    async def wrong(_: Request, error: Exception) -> JSONResponse:
-        return error_reply(422, "bad_request", error)
-
-    async def invalid(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        return error_reply(422, "bad_request", _explained(error.errors()[0]))
-
-    async def http(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, HTTPException)
-        return error_reply(error.status_code, "http", error.detail)
-
-    async def failed(_: Request, error: Exception) -> JSONResponse:
+    async def reply(_: Request, error: Exception) -> JSONResponse:
+        match error:
+            case Refused():
+                return error_reply(error.status, error.code, error)
+            case StoreError():
+                return error_reply(507, "unknown" if isinstance(error, NotKnown) else "not_saved", error)
+            case EverylabelError():
+                return error_reply(422, "bad_request", error)
+            case RequestValidationError():
+                return error_reply(422, "bad_request", _explained(error.errors()[0]))
+            case HTTPException():
+                return error_reply(error.status_code, "http", error.detail)
         log.error("a request failed", exc_info=error)
         return error_reply(500, "internal", "an internal error; nothing was lost, try again")
 
-    handlers: dict[Any, Any] = {
-        Refused: refused, StoreError: not_saved, EverylabelError: wrong, RequestValidationError: invalid,
-        HTTPException: http, Exception: failed,
-    }  # fmt: skip
-    for kind, handler in handlers.items():
-        app.add_exception_handler(kind, handler)
+    for kind in (EverylabelError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, reply)
 
 
 def error_reply(status: int, code: str, message: object) -> JSONResponse:

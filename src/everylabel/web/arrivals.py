@@ -30,7 +30,6 @@ from everylabel.web.item_view import ItemView
 
 logger = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between looks at the source, at least
-CANNOT_JOIN = "new items cannot join now"
 SHARE = 10  # the pause is at least this many times as long as a look takes
 
 
@@ -56,6 +55,7 @@ class Arrivals:
         """
         self.desk, self.log, self.shown = desk, log, shown
         self.state = Arriving()
+        self._problems = {"joining": "", "source": ""}  # what is wrong with each
         self._note, self._watched, self._progress = note, watched, progress
         self._test = test if test is not None and not test.strip().isdigit() else None
         project, self._lock = shown.project, threading.Lock()
@@ -114,10 +114,11 @@ class Arrivals:
             found = self._watched.look()
             if found is not None:
                 with self._lock:
-                    self._report(self._take(found, self._watched))
+                    self._report("source", self._take(found, self._watched))
         except EverylabelError as error:
             self._watched.again()
-            self._report(f"{self._watched.path.name} cannot be read as it is now, nothing joins: {error}")
+            name = self._watched.path.name
+            self._report("source", f"{name} cannot be read as it is now, nothing joins: {error}")
 
     def piece(self) -> bool:
         """Embed a batch of queued items and add them to the pool; return whether there were any."""
@@ -126,8 +127,7 @@ class Arrivals:
             try:
                 if ids:
                     self._join(ids)
-                    if self.state.problem.startswith(CANNOT_JOIN):
-                        self._report("")
+                    self._report("joining", "")
                 for _ in ids:
                     self._waiting.popleft()
                 if self._coming is not None and not self._waiting:
@@ -135,7 +135,7 @@ class Arrivals:
                     self._coming = None
             except EverylabelError as error:  # no model, a full disk, labels of too many classes
                 if getattr(error, "code", "") != CHANGED:  # else the next attempt uses the new network
-                    self._report(f"{CANNOT_JOIN}: {error}")
+                    self._report("joining", f"new items cannot join now: {error}")
                 return False
             finally:
                 self._count()
@@ -261,7 +261,9 @@ class Arrivals:
             parts.append(f"{late:,} have returned after they were missing: they join at the next start")
         return "; ".join(parts)
 
-    def _report(self, wrong: str) -> None:
-        if wrong and wrong != self.state.problem:
-            self._note(wrong)
-        self.state.problem = wrong
+    def _report(self, what: str, problem: str) -> None:
+        """Show a problem with the source or with joining; "" if there is none."""
+        if problem and problem != self._problems[what]:
+            self._note(problem)
+        self._problems[what] = problem
+        self.state.problem = self._problems["joining"] or self._problems["source"]

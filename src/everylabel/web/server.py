@@ -111,7 +111,9 @@ def opened_server(
 
         def started() -> None:
             service.desk.log.note_address(address.partition("?")[0])
-            _ready(address, options.browser, ready)
+            ready(address)
+            if options.browser:
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
             arrivals.start()
 
         yield Opened(service, shown, address, Server(config, started), bound)
@@ -282,12 +284,6 @@ def address_of(host: str, port: int, token: str | None) -> str:
     name = socket.gethostname() if host in ("0.0.0.0", "::", "") else host
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name
     return f"http://{name}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
-
-
-def _ready(address: str, browser: bool, ready: Say) -> None:
-    ready(address)
-    if browser:
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 class Server(uvicorn.Server):
