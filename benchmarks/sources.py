@@ -52,7 +52,7 @@ from everylabel.labelling.sources.consensus import (
     out_of_sample,
 )
 from everylabel.labelling.sources.evidence import weigh
-from everylabel.labelling.sources.joint_training import posterior_of, train_jointly
+from everylabel.labelling.sources.joint_training import train_jointly
 from everylabel.labelling.sources.reliability import accuracy
 from everylabel.labelling.sources.review import number_wrong, review
 from everylabel.labelling.state.types import Answer, Suggestions, majority
@@ -129,7 +129,7 @@ def heads(sample: Sample, seed: int) -> Iterator[dict[str, Any]]:
             trained_head = train_jointly(
                 sample.x, labels, [Suggestions(kind, items, said)], sample.k, tol=TOLERANCE
             )
-            posterior = posterior_of(trained_head, sample.x, labels)
+            posterior = trained_head.posterior
             evidence = weigh(
                 posterior,
                 labels,

@@ -11,7 +11,6 @@ from everylabel.labelling.sources.consensus import ABSENT, UNLIKELY, agree, comb
 from everylabel.labelling.sources.evidence import Evidence, evidence_of, measure, weigh
 from everylabel.labelling.sources.joint_training import (
     log_likelihood,
-    posterior_of,
     rest_of,
     train_jointly,
     without_own,
@@ -252,7 +251,7 @@ def test_posterior_of_a_head_trained_on_suggestions_has_their_curvature() -> Non
     x, y = blobs(200, 3)
     labels = first(y, 20)
     trained_head = train_jointly(x, labels, [Suggestions("a", np.arange(200), noisy(y, 3, 0.9))], 3)
-    posterior, alone = posterior_of(trained_head, x, labels), train(x, labels, 3)
+    posterior, alone = trained_head.posterior, train(x, labels, 3)
     assert np.trace(np.asarray(posterior.cov)) < np.trace(np.asarray(alone.cov))
     assert trained_head.targets is not None
     data = posterior.data
@@ -270,7 +269,7 @@ def test_evidence_counts_by_the_labels_that_only_sources_or_only_the_head_predic
     x, y = blobs(120, 3, spread=spread)
     labels, sources = first(y, 30), [Suggestions("a", np.arange(120), noisy(y, 3, right))]
     trained_head = train_jointly(x, labels, sources, 3)
-    posterior = posterior_of(trained_head, x, labels)
+    posterior = trained_head.posterior
     head = np.asarray(leave_one_out(posterior))[:30].argmax(axis=1)
     by_sources = by_head = 1.0
     said = np.zeros((30, 3))
@@ -295,8 +294,8 @@ def test_without_labels_sources_count() -> None:
     x, y = blobs(40, 3)
     sources = [Suggestions("a", np.arange(40), noisy(y, 3, 0.8))]
     trained_head = train_jointly(x, {}, sources, 3)
-    assert weigh(posterior_of(trained_head, x, {}), {}, sources, trained_head.confusions, 3) is not None
-    assert weigh(posterior_of(trained_head, x, {}), {}, [], {}, 3) is None
+    assert weigh(trained_head.posterior, {}, sources, trained_head.confusions, 3) is not None
+    assert weigh(trained_head.posterior, {}, [], {}, 3) is None
 
 
 def test_evidence_multiplies_probabilities_of_items_with_suggestions_only() -> None:
@@ -327,7 +326,7 @@ def test_a_source_better_than_the_head_improves_predictions_of_its_items() -> No
     labels, said = first(y, 60), noisy(y, 5, 0.9)
     trained_head = train_jointly(x, labels, [Suggestions("a", np.arange(600), said)], 5)
     found = weigh(
-        posterior_of(trained_head, x, labels),
+        trained_head.posterior,
         labels,
         trained_head.used,
         trained_head.confusions,

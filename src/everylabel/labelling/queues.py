@@ -37,9 +37,7 @@ LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
 PLAUSIBLE = 0.1  # probability from which a class is plausible for an item
 ALIKE = 0.7  # cosine similarity from which two items are alike
 BLOCK = 4096  # items compared at once
-OF_SETS = ("unanswered",)  # queues of multi-label projects
 OTHERS = 2  # items with another label that are shown beside a suspect one
-OF_ALL = ("between", "predicted", "more", "like")  # queues that scan all items
 COPY = 0.85  # cosine similarity from which two items are near copies
 SURE = 0.95  # probability from which near copies are offered; see the module's head
 AGREED = 0.8  # consensus probability of a label below which it is disputed
@@ -86,6 +84,8 @@ class Queue(NamedTuple):
     sentence: str
     needs: str  # "class", "item", "class if any" or nothing
     find: Callable[[QueueData, QueueRequest], list[QueueItem]]
+    scans: bool = False  # whether it scans all items
+    of_sets: bool = False  # whether only multi-label projects have it
 
 
 def queue(data: QueueData, request: QueueRequest) -> list[QueueItem]:
@@ -228,11 +228,17 @@ def _cannot_tell(data: QueueData, request: QueueRequest) -> list[QueueItem]:
 
 
 QUEUES = {
-    "between": Queue("Half sure", "Items whose class the model is not sure of", "class if any", _between),
-    "predicted": Queue("Predicted", "Items predicted as a class", "class if any", _predicted),
-    "more": Queue("Find more", "Items that may be of a class, even if it is not predicted", "class", _more),
-    "like": Queue("Most alike", "Items most similar to this one", "item", _like),
-    "unanswered": Queue("Unanswered", "Answered items without a yes or no to a class", "class", _unanswered),
+    "between": Queue(
+        "Half sure", "Items whose class the model is not sure of", "class if any", _between, scans=True
+    ),
+    "predicted": Queue("Predicted", "Items predicted as a class", "class if any", _predicted, scans=True),
+    "more": Queue(
+        "Find more", "Items that may be of a class, even if it is not predicted", "class", _more, scans=True
+    ),
+    "like": Queue("Most alike", "Items most similar to this one", "item", _like, scans=True),
+    "unanswered": Queue(
+        "Unanswered", "Answered items without a yes or no to a class", "class", _unanswered, of_sets=True
+    ),
     "suspect": Queue("Suspect labels", "Labels that are likely wrong", "class if any", _suspect),
     "disputed": Queue("Disputed", "Items on which people, or people and the model, disagree", "", _disputed),
     "cannot_tell": Queue("Cannot tell", "Items answered “cannot tell”", "", _cannot_tell),

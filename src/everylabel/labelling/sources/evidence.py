@@ -131,7 +131,7 @@ def weigh(
 ) -> Evidence | None:
     """Return the evidence of sources, raised to the power g; None without sources.
 
-    posterior : of the head, with the labels' data first (`joint_training.posterior_of`)
+    posterior : of the head, with the labels' data first (`joint_training.TrainedHead`)
     drawn : as in `measure`
     targets : what the head has learned from the suggestions
     """
