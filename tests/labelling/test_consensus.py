@@ -87,10 +87,10 @@ def test_consensus_equals_agree_and_an_adjudicator_is_final() -> None:
         np.searchsorted(classes, votes),
         len(classes),
         {7: int(np.searchsorted(classes, said[7][0]))},
-    ).probs
+    )
     assert found.keys() == set(range(50))
     assert found[7].label == said[7][0]
-    assert found[7].probability == 1.0
+    assert found[7].probs[said[7][0]] == 1.0
     for i in range(50):
         np.testing.assert_allclose([found[i].probs[int(c)] for c in classes], probs[i])
         assert (found[i].label, found[i].values) == (classes[probs[i].argmax()], sorted(said[i]))
@@ -144,7 +144,7 @@ def test_certainty_equals_rounds_of_loops_and_finds_wrong_labels() -> None:
 
 
 def test_exports_train_on_a_consensus_of_no_class_as_the_page_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    agreed = {0: ItemConsensus(NONE, 0.9, [NONE, 0], {}), 3: ItemConsensus(1, 0.9, [NONE, 1], {})}
+    agreed = {0: ItemConsensus(NONE, [NONE, 0], {}), 3: ItemConsensus(1, [NONE, 1], {})}
     monkeypatch.setattr(predictions, "find_consensus", lambda *_: agreed)
 
     def taken(_: object, labels: object, none: object, *__: object, **___: object) -> Fitted:

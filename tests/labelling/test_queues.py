@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling import views
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.quality.suspect_labels import LeftOut
 from everylabel.labelling.queues import (
@@ -184,7 +183,7 @@ def test_near_copies_are_those_of_the_whole_pool_one_by_one(
             compared.append(item)
             return []
 
-        monkeypatch.setattr(views, "near_copies", note)
+        monkeypatch.setattr("everylabel.labelling.guesses.near_copies", note)
         for item in range(60):
             made.views.guesses.copies(item)
         assert compared == [i for i in range(60) if sure[i] and i not in look.hidden]

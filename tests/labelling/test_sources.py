@@ -367,23 +367,23 @@ def test_consensus_equals_rounds_of_loops() -> None:
                     q[i] *= thetas[j][:, votes[i, j]]
             q[i] /= q[i].sum()
     found = combine(votes, k, probs, truth)
-    assert found.classes[4] == 2
+    assert found[4].argmax() == 2
     rest = np.arange(n) != 4
-    close(found.probs[rest], q[rest], atol=5e-3)
+    close(found[rest], q[rest], atol=5e-3)
 
 
 def test_reliable_answerer_outvotes_two_who_are_often_wrong() -> None:
     y = np.arange(300) % 4
     votes = np.stack([noisy(y, 4, right, seed) for seed, right in enumerate((0.97, 0.6, 0.6))], axis=1)
     majority = np.mean(vote_shares(votes, 4).argmax(axis=1) == y)
-    assert np.mean(combine(votes, 4).classes == y) > majority + 0.05
+    assert np.mean(combine(votes, 4).argmax(axis=1) == y) > majority + 0.05
 
 
 def test_features_settle_ties() -> None:
     x, y = blobs(300, 4)
     votes = np.stack([noisy(y, 4, right, seed) for seed, right in enumerate((0.7, 0.7, 0.75))], axis=1)
-    alone = np.mean(combine(votes, 4).classes == y)
-    assert np.mean(agree(x, votes, 4).classes == y) > alone + 0.05
+    alone = np.mean(combine(votes, 4).argmax(axis=1) == y)
+    assert np.mean(agree(x, votes, 4).argmax(axis=1) == y) > alone + 0.05
 
 
 # --- review
@@ -396,10 +396,9 @@ def test_wrong_labels_are_proposed_first_and_their_number_is_in_the_interval() -
     given = y.copy()
     given[wrong] = (given[wrong] + 1) % 4
     found = review(x, given, 4)
-    assert np.isin(found.proposals()[:20], wrong).mean() >= 0.8
-    assert np.mean(found.guess[wrong] == y[wrong]) > 0.8
+    assert np.isin(np.argsort(-found)[:20], wrong).mean() >= 0.8
     checks = rng.choice(400, 30, replace=False)
-    people = {int(i): int(y[i]) for i in (*checks, *found.proposals()[:20])}
+    people = {int(i): int(y[i]) for i in (*checks, *np.argsort(-found)[:20])}
     told = number_wrong(found, given, people, {int(i): 1.0 for i in checks})
     assert told.low <= 20 <= told.high
     assert told.low >= sum(given[i] != c for i, c in people.items())
@@ -410,4 +409,4 @@ def test_random_checks_estimate_how_often_given_labels_are_wrong() -> None:
     given = noisy(y, 3, 0.6)
     people = first(y, 60)
     alone, checked = review(x, given, 3), review(x, given, 3, people, dict.fromkeys(people, 1.0))
-    assert checked.wrong.mean() > alone.wrong.mean()
+    assert checked.mean() > alone.mean()

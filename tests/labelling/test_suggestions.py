@@ -146,7 +146,7 @@ def test_useless_source_is_ignored_once_there_are_labels(tmp_path: Path) -> None
         give(made, said=np.random.default_rng(1).integers(10, size=N))
         retrain(made.desk)
         retrain(without.desk)
-        assert not made.desk.learner.uses_suggestions
+        assert made.desk.learner.evidence is None
         assert accuracy(made) > accuracy(without) - 0.02
 
 
@@ -214,7 +214,7 @@ def test_suggestions_survive_a_restart(tmp_path: Path) -> None:
         before, expected = fingerprint(made), accuracy(made)
     with service(tmp_path / "log.sqlite") as made:
         assert fingerprint(made) == before
-        assert made.desk.learner.uses_suggestions
+        assert made.desk.learner.evidence is not None
         assert accuracy(made) == pytest.approx(expected, abs=0.02)
 
 

@@ -101,8 +101,8 @@ class Predictions:
         known = [task for task in tasks if task in state.position]
         places = [state.position[task] for task in known]
         probs = dict(zip(known, learner.probabilities_of(places)[:, order] if places else (), strict=True))
-        knows = bool(state.labels) or learner.names is not None or learner.uses_suggestions
-        limits = learner.thresholds_of(state.book.order) if state.multi_label else None
+        knows = bool(state.labels) or learner.names is not None or learner.evidence is not None
+        limits = learner.thresholds_of(state.book.order)
         made: list[Json] = []
         for task in tasks:
             result, score, given = [], 1.0, {}

@@ -293,7 +293,7 @@ class Desk:
         if self._doubtful[0] is not self.assessment:
             by_model = {i: verdict.own for i, verdict in self.assessment.left_out.items()}
             one_answer = certainty(by_model, len(self.state.columns))
-            several = {i: consensus.probability for i, consensus in self.consensus.items()}
+            several = {i: consensus.probs[consensus.label] for i, consensus in self.consensus.items()}
             self._doubtful = self.assessment, doubtful(one_answer | several)
         open_ = (i for i in self._doubtful[1] if len(self.state.answers.get(i, ())) < MOST_ANSWERS)
         item = next((i for i in open_ if i in self.state.labels and is_open_to(self.state, i, person)), None)

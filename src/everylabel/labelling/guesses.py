@@ -38,7 +38,7 @@ class Guesses:
     def has_learned(self) -> bool:
         """Whether the model has learned anything: labels, suggestions or class names."""
         learner = self.desk.learner
-        return bool(self.state.labels) or learner.names is not None or learner.uses_suggestions
+        return bool(self.state.labels) or learner.names is not None or learner.evidence is not None
 
     def of(self, item: int) -> tuple[Any, float]:
         """Return the predicted class of an item, in a multi-label project the classes, and the certainty.

@@ -192,7 +192,7 @@ class Views:
         if found is None:
             return None
         enough = found.checks >= FEWEST
-        interval = found.wrong._asdict() if enough else dict.fromkeys(Interval._fields)
+        interval = found.n_wrong._asdict() if enough else dict.fromkeys(Interval._fields)
         return {"labels": len(found.items), "checks": found.checks, "needed": FEWEST, **interval}
 
     def _names(self) -> Reply | None:

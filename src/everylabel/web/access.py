@@ -34,7 +34,6 @@ from everylabel.labelling.state.types import Refused
 from everylabel.log.store import NotKnown, StoreError
 
 COOKIE = "everylabel"
-FLAGS = "Path=/; HttpOnly; SameSite=Strict"
 LINK = "/as/"  # followed by a name: the page opened as that person
 LARGEST = 1_000_000  # maximal size of a request in bytes
 READING = ("GET", "HEAD", "OPTIONS")
@@ -242,14 +241,15 @@ class Access:
         A page forwards, not a redirect: a redirect still counts as sent by the site on which the link was
         clicked, and the browser would withhold a SameSite=Strict cookie.
         """
-        cookie = f"{_cookie(request)}={quote(token, safe='')}; {FLAGS}"
         query = request.scope["query_string"].decode("latin-1")
         place = escape(str(URL(f"{_page(request) or '/'}?{query}").remove_query_params("token")))
         text = (
             f'<!doctype html><title>everylabel</title><meta http-equiv="refresh" content="0; url={place}">'
             f'<p><a href="{place}">Continue to everylabel</a></p>'
         )
-        return HTMLResponse(text, headers={"set-cookie": cookie})
+        reply = HTMLResponse(text)
+        reply.set_cookie(_cookie(request), quote(token, safe=""), httponly=True, samesite="strict")
+        return reply
 
 
 class Stopping:

@@ -86,7 +86,6 @@ class Learner:
         self.multi_label = training.multi_label
         self.thresholds: Mapping[int, float] = {} if before is None else before.thresholds  # by class number
         self.trusts_names = training.trusts_names
-        self.uses_suggestions = False  # whether the model has learned from suggestions
         self.evidence: Evidence | None = None  # of suggestions; None if no source counts
         self.reviewed: Reviewed | None = None  # given labels, if people review them
         self.places: dict[int, Place] = dict(training.places)  # the places that the pool reflects
@@ -129,7 +128,7 @@ class Learner:
             tol=TOLERANCE,
             multi_label=training.multi_label,
         )
-        posterior, self.evidence, self.uses_suggestions = fitted
+        posterior, self.evidence = fitted
         self.trained: Posterior = posterior  # with its labels, for leave-one-out
         if training.review:
             self.reviewed = review_given(training, features)
@@ -256,11 +255,7 @@ class Learner:
         """
         unlabelled = self.sample[self.pool.state[self.sample] != Where.LABELLED]
         items = unlabelled if len(unlabelled) else self.sample
-        pool = self.pool.at_hand()
-        if self.evidence is None:
-            probs = pool.probs(items)
-        else:
-            probs = self.link(self.combined(items, np.array(pool.logits(items))))
+        probs = self.link(self.combined(items, self.pool.at_hand().logits(items)))
         if not self.multi_label:
             return float(probs.max(axis=1).mean())
         predicted = self.predicted(probs)
@@ -332,8 +327,7 @@ class Fitted(NamedTuple):
     """A posterior trained on labels, class names and suggestions."""
 
     posterior: Posterior
-    evidence: Evidence | None = None  # of suggestions; None if the head alone predicts better
-    used_suggestions: bool = False  # whether the posterior learned from suggestions
+    evidence: Evidence | None = None  # of suggestions; None if no source counts
 
 
 @outliers_known()
@@ -356,7 +350,7 @@ def fit(
         return Fitted(train(features, labels, k, names, **how))
     head = train_jointly(features, labels, sources, k, names=names, drawn=drawn, ruled_out=ruled_out, tol=tol)
     evidence = weigh(head.posterior, labels, head.used, head.confusions, max(1, k), drawn, head.targets)
-    return Fitted(head.posterior, evidence, head.targets is not None)
+    return Fitted(head.posterior, evidence)
 
 
 @outliers_known()
@@ -385,7 +379,7 @@ def fit_classes(
     evidence = whole.evidence
     if evidence is not None:
         evidence = evidence._replace(logs=evidence.logs[:, :k])
-    return Fitted(posterior, evidence, whole.used_suggestions)
+    return Fitted(posterior, evidence)
 
 
 def predicted(probabilities: np.ndarray, thresholds: np.ndarray | None) -> np.ndarray:

@@ -12,13 +12,14 @@ crowd-kit's Dawid-Skene and CROWDLAB.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from everylabel.core import fit_map
 from everylabel.core.arrays import log_softmax, softmax
-from everylabel.labelling.sources.reliability import Confusion, confusion, count, label_shares
+from everylabel.labelling.sources.reliability import confusion, count, label_shares
 from everylabel.labelling.state.types import CANNOT_TELL, Answer
 from everylabel.models.scaling import suited_precision
 from everylabel.selection.pool.features import LazyScaled
@@ -32,68 +33,59 @@ CAREFUL = 0.9  # probability that an answer is right, at first
 CLASSIFIES = 1e-3  # tolerance of training that is good enough to classify
 
 
-class Consensus(NamedTuple):
-    """Class probabilities of items with answers, and the answerers' confusion matrices."""
-
-    probs: np.ndarray  # (n, k)
-    confusions: list[Confusion]  # one per answerer
-
-    @property
-    def classes(self) -> np.ndarray:
-        return np.asarray(self.probs.argmax(axis=1))
-
-
 class ItemConsensus(NamedTuple):
     """The consensus on one item."""
 
     label: int  # the most probable class
-    probability: float  # probability of that class
     values: list[int]  # the answers, sorted
     probs: Mapping[int, float]  # probability of each class
 
 
 def combine(
-    votes: np.ndarray, k: int, probs: np.ndarray | None = None, truth: Mapping[int, int] | None = None
-) -> Consensus:
-    """Return the consensus on items with votes (n, J), given a model's out-of-sample probabilities (n, k)."""
-    certain = np.array(sorted(truth or {}), np.int64)
-    known = np.eye(k)[[(truth or {})[int(i)] for i in certain]]
+    votes: np.ndarray,
+    k: int,
+    probs: np.ndarray | None = None,
+    truth: Mapping[int, int] = MappingProxyType({}),
+) -> np.ndarray:
+    """Return the consensus q (n, k) on items with votes (n, J).
+
+    probs : a model's out-of-sample probabilities (n, k); truth : known classes, by row
+    """
+    certain, known = np.array([*truth], np.int64), np.eye(k)[[*truth.values()]]
     cast = [np.flatnonzero(votes[:, j] != ABSENT) for j in range(votes.shape[1])]
     shares = [label_shares(votes[rows, j], k) for j, rows in enumerate(cast)]
     q = vote_shares(votes, k)
     q[certain] = known
-    confusions: list[Confusion] = []
     for _ in range(ROUNDS):
-        confusions = [
-            confusion(count(q[rows], votes[rows, j], k), shares[j], UNLIKELY) for j, rows in enumerate(cast)
-        ]
         if probs is None:
             logs = np.tile(np.log((q.sum(axis=0) + 1.0) / (len(q) + k)), (len(q), 1))
         else:
             logs = np.log(np.maximum(probs, 1e-12))
         for j, rows in enumerate(cast):
-            logs[rows] += np.log(confusions[j].likelihood(votes[rows, j]))
+            said = votes[rows, j]
+            theta = confusion(count(q[rows], said, k), shares[j], UNLIKELY)
+            logs[rows] += np.log(theta.likelihood(said))
         before, q = q, np.asarray(softmax(logs))
         q[certain] = known
         if np.abs(q - before).sum(axis=1).mean() < SETTLED:
             break
-    return Consensus(q, confusions)
+    return q
 
 
 def agree(
-    features: np.ndarray, votes: np.ndarray, k: int, truth: Mapping[int, int] | None = None
-) -> Consensus:
-    """Return the consensus on items with votes (n, J) and features (n, d), using a head trained on it."""
-    found = combine(votes, k, truth=truth)
+    features: np.ndarray, votes: np.ndarray, k: int, truth: Mapping[int, int] = MappingProxyType({})
+) -> np.ndarray:
+    """Return the consensus q (n, k) on items with votes (n, J) and features (n, d), using a head."""
+    q = combine(votes, k, truth=truth)
     for _ in range(PASSES):
-        found = combine(votes, k, out_of_sample(features, found.probs, k), truth)
-    return found
+        q = combine(votes, k, out_of_sample(features, q, k), truth)
+    return q
 
 
 def find_consensus(
     features: "np.ndarray | LazyScaled",
     answers: Mapping[int, Sequence[Answer]],
-    final: Mapping[int, Any] | None = None,
+    final: Mapping[int, Any] = MappingProxyType({}),
 ) -> dict[int, ItemConsensus]:
     """Return the most probable class of items with several answers, given all answers and the features.
 
@@ -103,8 +95,10 @@ def find_consensus(
     answers : to each item; "cannot tell" does not count
     final : an adjudicator's answer to each item that has one
     """
-    named = {i: [a for a in given if a.value != CANNOT_TELL] for i, given in answers.items()}
-    said = {i: {a.person: a.value for a in some if isinstance(a.value, int)} for i, some in named.items()}
+    said = {
+        i: {a.person: a.value for a in given if isinstance(a.value, int) and a.value != CANNOT_TELL}
+        for i, given in answers.items()
+    }
     items = [i for i in sorted(said) if len(said[i]) > 1]
     classes = sorted({value for i in items for value in said[i].values()})
     if len(classes) < 2 or len(items) < KNOWN:
@@ -115,14 +109,12 @@ def find_consensus(
     for row, i in enumerate(items):
         for person, value in said[i].items():
             votes[row, place[person]] = column[value]
-    known = {row: (final or {}).get(i) for row, i in enumerate(items)}
-    truth = {row: column[value] for row, value in known.items() if value in column}
-    probs = agree(np.asarray(features[np.array(items)]), votes, len(classes), truth).probs
+    truth = {row: column[final[i]] for row, i in enumerate(items) if final.get(i) in column}
+    probs = agree(np.asarray(features[np.array(items)]), votes, len(classes), truth)
     best = probs.argmax(axis=1)
     return {
         i: ItemConsensus(
             classes[best[row]],
-            float(probs[row, best[row]]),
             sorted(said[i].values()),
             dict(zip(classes, probs[row].tolist(), strict=True)),
         )

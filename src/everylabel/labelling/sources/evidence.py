@@ -8,14 +8,7 @@ probability v for each class counts as sum_s v[s] theta_j[y, s]. a and b count l
 (leave-one-out) and sources (confusion matrices by five folds) differ; items
 that a strategy chose count CHOSEN.
 With g = 1 the product is right if head and sources err independently, but sources err where the head is
-unsure. Measured on digits, TREC-6, MPQA, DBpedia-14 and Banking-77 (two draws, 25 labels), accuracy on items
-with suggestions less the better of suggestions and a head without them: this rule +13.7, +8.2 and +.5 points
-for sources right in 60, 75 and 90 % of cases; the head alone unless a > b, then g = 1: +10.3, +7.4 and +.8;
-g = 1/2 always: +12.3, +7.7 and +.1; powers averaged by their likelihood: +14.1, +8.8 and +.3, worst set -3.4.
-No other g was clearly better (TREC-6, MPQA, DBpedia-14: four draws, Banking-77: two; 25 to 200 labels):
-min((a + 1) / (b + 1), 3) is below the better one in 5 of 48 means in place of 9, but loses .7 points with the
-75 % source at 25 labels; g and a temperature of the head by the labels' likelihood lose .2 on average, g by
-the labels' accuracy .3. The best g of each draw, which nobody knows, would gain .8.
+unsure. No other g was clearly better: `benchmarks/sources.py`.
 
 A score compares one suggestion of a source with its others. The labels decide how informative scores are:
     log odds of being right = a + b z,     z the standardised logit of the score, b ~ N(0, SLOPE^2)

@@ -14,18 +14,7 @@ This step is right for two classes and coarse for many, which was enough.
 If no source suggests anything, q = p and the gradient p - q is zero. A source that the labels do not support
 (probability of being useless above USELESS_FROM) is ignored. A person's answer replaces the suggestions for
 its item.
-
-How the rule was chosen: on digits, TREC-6, MPQA, DBpedia-14 and Banking-77, two draws each, 25 and 100
-labels. Figures are points over the better of no suggestions and suggestions as labels, for a 75 % source and
-25 labels:
-    f with the item's own target, theta by people's labels only      +4.0 (worst set and source -3.8)
-    this rule                                                        +5.9 (worst +.2)
-    five folds in place of the Newton step                           the same
-Points lost by other choices: WEIGHT .2, one; WEIGHT 1, up to 16; q counts 1 in theta or q is sharpened, 9
-with many classes; theta to the power 1/2, 1.8. A temperature of f by the labels gains .4 on average but loses
-9.1 in one draw. The mean q of the ten nearest items gains .7 on three sets, loses .5 on TREC-6, and needs all
-pairs. The true confusion matrix, which nobody has, would gain 1.0 more at 25 labels and .5 at 100.
-`benchmarks/sources.py` measures the gain on other sets.
+How the rule was chosen: `benchmarks/sources.py`.
 """
 
 from collections.abc import Mapping, Sequence

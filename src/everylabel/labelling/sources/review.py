@@ -29,60 +29,51 @@ CAREFUL, OF = 9.0, 10.0  # prior: right labels, and the number of labels that th
 PASSES = 1  # further trainings after the first
 
 
-class Review(NamedTuple):
-    """A model's view of the given labels."""
-
-    wrong: np.ndarray  # (n,) probability that the label is wrong
-    guess: np.ndarray  # (n,) most probable class other than the given one
-
-    def proposals(self) -> np.ndarray:
-        """Return all items, sorted by the probability of a wrong label, highest first."""
-        return np.asarray(np.argsort(-self.wrong, kind="stable"))
-
-
 def review(
     features: np.ndarray,
     given: np.ndarray,
     k: int,
     people: Mapping[int, int] = MappingProxyType({}),
     drawn: Mapping[int, float] = MappingProxyType({}),
-) -> Review:
-    """Return which labels (n,) are probably wrong, from features (n, d) and people's answers to some items.
+) -> np.ndarray:
+    """Return the probability that each label is wrong (n,).
 
+    features : (n, d); given : the labels (n,); people : their answers to some of the items
     drawn : weights of items that were drawn at random for people to check
     """
     right = CAREFUL + sum(weight for i, weight in drawn.items() if people[i] == given[i])
     level = right / (OF + sum(drawn.values()))
     theta = Confusion(level * np.eye(k) + (1.0 - level) * label_shares(given, k), 0.0)
     checked = np.array(sorted(people), np.int64)
-    known, rows = np.eye(k)[[people[int(i)] for i in checked]], np.arange(len(given))
+    known = np.eye(k)[[people[int(i)] for i in checked]]
     q = np.eye(k)[given]
     q[checked] = known
     for _ in range(1 + PASSES):
         probs = out_of_sample(features, q, k)
         q = probs * theta.likelihood(given)
         q /= q.sum(axis=1, keepdims=True)
-        alone = q.copy()  # without people's answer to the item itself
+        right_by_model = q[np.arange(len(given)), given]  # without people's answer to the item itself
         q[checked] = known
-    wrong = 1.0 - alone[rows, given]
-    alone[rows, given] = -1.0
-    return Review(wrong, np.asarray(alone.argmax(axis=1)))
+    return np.asarray(1.0 - right_by_model)
 
 
 def number_wrong(
-    found: Review, given: np.ndarray, people: Mapping[int, int], drawn: Mapping[int, float]
+    wrong: np.ndarray, given: np.ndarray, people: Mapping[int, int], drawn: Mapping[int, float]
 ) -> Interval:
-    """Return the number of wrong given labels, with an interval; for the arguments see `review`."""
+    """Return the number of wrong given labels, with an interval.
+
+    wrong : the result of `review`; the other arguments are as there
+    """
     checked = np.array(sorted(people), np.int64)
     right = np.array([people[int(i)] == given[i] for i in checked], bool)
-    left = np.setdiff1d(np.arange(len(given)), checked)
-    if not len(left):
+    unchecked = np.setdiff1d(np.arange(len(given)), checked)
+    if not len(unchecked):
         return Interval(*[float(np.sum(~right))] * 3)
     weights = np.array([drawn.get(int(i), 0.0) for i in checked])
     unseen = np.full(len(checked), np.nan)
-    sure = 1.0 - found.wrong
-    share = accuracy_on_unlabelled(Verdicts(sure[checked], right, unseen, right, weights), sure[left])
-    seen, n = int(np.sum(~right)), len(left)
+    sure = 1.0 - wrong
+    share = accuracy_on_unlabelled(Verdicts(sure[checked], right, unseen, right, weights), sure[unchecked])
+    seen, n = int(np.sum(~right)), len(unchecked)
     low, high = np.floor(n * (1.0 - share.high)), np.ceil(n * (1.0 - share.low))  # whole labels
     return Interval(seen + n * (1.0 - share.estimate), seen + float(low), seen + float(high))
 
@@ -91,13 +82,13 @@ class Reviewed(NamedTuple):
     """The review of a project's given labels, by item of the pool."""
 
     items: np.ndarray  # (m,)
-    found: Review
-    wrong: Interval  # number of given labels that are wrong
+    wrong: np.ndarray  # (m,) probability that the label is wrong
+    n_wrong: Interval  # number of given labels that are wrong
     checks: int  # random checks that it is based on
 
     def proposals(self, free: np.ndarray, n: int) -> list[int]:
         """Return up to n free items whose labels are most probably wrong; free : (items,) bool."""
-        order = self.items[self.found.proposals()]
+        order = self.items[np.argsort(-self.wrong, kind="stable")]
         return [int(i) for i in order[free[order]][:n]]
 
 
@@ -109,6 +100,6 @@ def review_given(training: TrainingSet, features: "np.ndarray | LazyScaled") -> 
     rows = {item: row for row, item in enumerate(given.items.tolist())}
     people = {rows[item]: label for item, label in training.labels().items() if item in rows}
     drawn = {rows[item]: weight for item, weight in training.drawn.items() if rows.get(item) in people}
-    found = review(features[given.items], given.classes, training.n_classes, people, drawn)
-    wrong = number_wrong(found, given.classes, people, drawn)
-    return Reviewed(given.items, found, wrong, len(drawn))
+    wrong = review(features[given.items], given.classes, training.n_classes, people, drawn)
+    n_wrong = number_wrong(wrong, given.classes, people, drawn)
+    return Reviewed(given.items, wrong, n_wrong, len(drawn))
