@@ -240,7 +240,7 @@ CORE = [
     Mutant("labelling/sources/reliability.py", "gammaln(a + rows) - gammaln(a)", "gammaln(a + rows)", "labelling/test_sources.py"),
     Mutant("labelling/sources/reliability.py", "(counts + a * (1.0 - r) * shares)", "counts", "labelling/test_sources.py"),
     Mutant("labelling/sources/reliability.py", "betaln(x + 1, n - x + 1)", "betaln(x + 1, n + 1)", "labelling/test_sources.py"),
-    Mutant("labelling/sources/joint_training.py", "softmax(logits + said)", "softmax(logits)", "labelling/test_sources.py"),
+    Mutant("labelling/sources/joint_training.py", "softmax(logits + suggested)", "softmax(logits)", "labelling/test_sources.py"),
     Mutant("labelling/sources/evidence.py", "drawn.get(i, CHOSEN) for i, _ in known", "drawn.get(i, 1.0) for i, _ in known", "labelling/test_sources.py"),
     Mutant("labelling/sources/joint_training.py", "more, q, light)", "more, q)", "labelling/test_sources.py"),
     Mutant("labelling/sources/evidence.py", "(by_sources + 1.0) /", "(by_head + 1.0) /", "labelling/test_sources.py"),

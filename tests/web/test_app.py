@@ -22,7 +22,6 @@ from everylabel.data.display import Texts
 from everylabel.data.items import Items, Options
 from everylabel.formats.records import QueueTarget
 from everylabel.labelling.state.state import LabelSet
-from everylabel.log.store import Store
 from everylabel.projects.project import Project, Remembered
 from everylabel.web.access import Tokens
 from everylabel.web.arrivals import Arrivals
@@ -84,9 +83,8 @@ def server(path: Path, token: str | None = None, **settings: Any) -> Iterator[st
         about = Remembered("digits", "digits", Options())
         own = {"about": about, "features": FEATURES, "folder": path.parent}
         project = Project(**vars(ITEMS) | own)
-        shown, log = ItemView(project), made.desk.log
-        assert isinstance(log, Store)
-        arrivals, tokens = Arrivals(made.desk, log, shown, print), None if token is None else Tokens(token)
+        shown = ItemView(project)
+        arrivals, tokens = Arrivals(made.desk, shown, print), None if token is None else Tokens(token)
         app = make_app(made, shown, Files(), arrivals, tokens=tokens)
         with served(uvicorn.Config(app, log_level="warning")) as port:
             yield f"http://127.0.0.1:{port}"

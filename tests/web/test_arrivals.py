@@ -94,7 +94,7 @@ def served(path: Path, accept: bool = False, test: str | None = None, **options:
         shown = ItemView(project.without_features(), allowed=allowed_images(project))
         service = Service(desk, shown.item)
         watched = Watched(project.source, project.options)
-        yield Served(service, Arrivals(desk, store, shown, print, test, watched), shown)
+        yield Served(service, Arrivals(desk, shown, print, test, watched), shown)
 
 
 @pytest.fixture(autouse=True)

@@ -130,7 +130,7 @@ def _between(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     items.)
     """
     free, probs = _guessed(data, request.class_)
-    if data.multi_label and data.probabilities is not None and data.thresholds is not None:
+    if data.probabilities is not None and data.thresholds is not None:
         some = slice(None) if request.class_ is None else slice(request.class_, request.class_ + 1)
         p, t = data.probabilities[free][:, some], data.thresholds[some]
         yes = p * (1.0 - t) / np.maximum(p * (1.0 - t) + (1.0 - p) * t, 1e-12)  # 0.5 at the threshold
@@ -145,9 +145,9 @@ def _predicted(data: QueueData, request: QueueRequest) -> list[QueueItem]:
     free, probs = _guessed(data, request.class_)
     if data.probabilities is None:
         return []
-    said = predicted(data.probabilities[free], data.thresholds)
-    there = said.any(axis=1) if request.class_ is None else said[:, request.class_]
-    return _best(free[there], probs[there])
+    classes = predicted(data.probabilities[free], data.thresholds)
+    wanted = classes.any(axis=1) if request.class_ is None else classes[:, request.class_]
+    return _best(free[wanted], probs[wanted])
 
 
 def _more(data: QueueData, request: QueueRequest) -> list[QueueItem]:

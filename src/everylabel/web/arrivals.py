@@ -20,7 +20,6 @@ from everylabel.data.source_diff import Change, RecordedRows, compare
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import CHANGED, Arriving, join
 from everylabel.labelling.state.types import Refused
-from everylabel.log.store import Store
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import PIECE, SourceSnapshot, Watched, embed_piece
 from everylabel.projects.features import Pieces, Progress, item_digests
@@ -39,7 +38,6 @@ class Arrivals:
     def __init__(
         self,
         desk: Desk,
-        log: Store,
         shown: ItemView,
         note: Callable[[str], Any],
         test: str | None = None,
@@ -53,13 +51,13 @@ class Arrivals:
         watched : the source, if it is watched for new items
         progress : receives the number of items that have joined, and their total
         """
-        self.desk, self.log, self.shown = desk, log, shown
+        self.desk, self.shown = desk, shown
         self.state = Arriving()
         self._problems = {"joining": "", "source": ""}  # what is wrong with each
         self._note, self._watched, self._progress = note, watched, progress
         self._test = test if test is not None and not test.strip().isdigit() else None
         project, self._lock = shown.project, threading.Lock()
-        self._known = (log.items() or RecordedRows((), ())).renewed(project)
+        self._known = (desk.log.items() or RecordedRows((), ())).renewed(project)
         self._embedder: Embedder | None = None  # loaded when first needed
         self._pieces = Pieces(project.folder, project.kind, project.options.model)
         self._coming = project.coming
@@ -210,7 +208,7 @@ class Arrivals:
     def _set_source(self, source: Items) -> None:
         """Record the rows of the source in the store, then show them; a failure changes nothing."""
         known = self._known.renewed(source)
-        self.log.set_items(known)
+        self.desk.log.set_items(known)
         self._known, project = known, self.shown.project
         if project.sent:
             sent = project.without(range(len(project.ids) - project.sent))
@@ -237,7 +235,7 @@ class Arrivals:
 
     def _embed(self, items: Items, places: Sequence[int]) -> tuple[list[int], Any]:
         """Return the positions of readable items and their features, already written to disk."""
-        refusal = self.log.refusal()
+        refusal = self.desk.log.refusal()
         if refusal is not None:  # embed nothing that the log would refuse
             raise refusal
         self._embedder = self._embedder or self.shown.project.embedder()

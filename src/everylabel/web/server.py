@@ -222,7 +222,7 @@ def opened_project(
         network.content = shown.content
         service = Service(desk, shown.item)
         watched = Watched(project.source, project.options) if options.watch else None
-        arrivals = Arrivals(desk, store, shown, note, options.test, watched, progress)
+        arrivals = Arrivals(desk, shown, note, options.test, watched, progress)
         service.views.arriving, service.views.network = arrivals.state, network.state
         network.is_growing = lambda: arrivals.state.coming > 0
         closed = contextlib.closing

@@ -349,8 +349,8 @@ def _partial(
     idx = sorted(ruled_out)
     if not idx:
         return None
-    left = [[c not in ruled_out[i] for c in range(k)] for i in idx]
-    return features[idx].astype(np.float64), np.array(left)
+    remaining = [[c not in ruled_out[i] for c in range(k)] for i in idx]
+    return features[idx].astype(np.float64), np.array(remaining)
 
 
 def targets(labels: Mapping[int, Any], k: int, multi_label: bool) -> tuple[np.ndarray, np.ndarray]:

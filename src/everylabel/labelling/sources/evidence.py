@@ -101,16 +101,16 @@ def evidence_of(
     k: int,
 ) -> np.ndarray:
     """Return log P(suggestions | class) (m, k) of ascending items; zeros without suggestions."""
-    said = np.zeros((len(items), k))
+    logs = np.zeros((len(items), k))
     for one in sources:
         some = np.isin(one.items, items)
         at, classes = np.searchsorted(items, one.items[some]), one.classes[some]
         if one.probs is not None:
-            said[at] += np.log(confusions[one.source].mixed(one.probs[some]))
+            logs[at] += np.log(confusions[one.source].mixed(one.probs[some]))
             continue
-        said[at] += np.log(confusions[one.source].likelihood(classes))
-        said[at, classes] += _by_score(one, labels)[some]
-    return said
+        logs[at] += np.log(confusions[one.source].likelihood(classes))
+        logs[at, classes] += _by_score(one, labels)[some]
+    return logs
 
 
 def weigh(
@@ -131,17 +131,17 @@ def weigh(
     labelled, y = in_order(labels)
     if not sources:
         return None
-    said, fold = np.zeros((len(y), k)), np.arange(len(y)) % FOLDS
+    left_out, fold = np.zeros((len(y), k)), np.arange(len(y)) % FOLDS
     for b in range(FOLDS):
         others = dict(zip(labelled[fold != b].tolist(), y[fold != b].tolist(), strict=True))
         without = {one.source: measure(one, others, k, drawn) for one in sources}
-        said[fold == b] = evidence_of(labelled[fold == b], sources, without, others, k)
+        left_out[fold == b] = evidence_of(labelled[fold == b], sources, without, others, k)
     power = 0.5
     if len(y):
         weights = np.array([1.0 if drawn is None else drawn.get(i, CHOSEN) for i in labelled.tolist()])
-        weights = weights * said.any(axis=1)  # has suggestions
+        weights = weights * left_out.any(axis=1)  # has suggestions
         head = np.asarray(leave_one_out(posterior))[: len(y), :k].argmax(axis=1)
-        guess = said.argmax(axis=1)
+        guess = left_out.argmax(axis=1)
         by_sources, by_head = (weights @ ((one == y) & (head != guess)) for one in (guess, head))
         power = float((by_sources + 1.0) / (by_sources + by_head + 2.0))
     items = np.unique(np.concatenate([one.items for one in sources]))
@@ -149,7 +149,7 @@ def weigh(
     if targets is not None:
         _, at, there = np.intersect1d(items, targets.items, return_indices=True)
         logs[at] += targets.change[there]
-    return Evidence(items, logs.astype(np.float32), power * said)
+    return Evidence(items, logs.astype(np.float32), power * left_out)
 
 
 def _by_score(one: Suggestions, labels: Mapping[int, int]) -> np.ndarray:

@@ -90,17 +90,17 @@ def train_jointly(
         posterior = laplace(mean, x, prior_precision=precision, weights=weights, labels=y)
         return TrainedHead(posterior, None, confusions)
     more = features[items].astype(np.float64)
-    design, certain = np.concatenate([x, more]), np.eye(k)[y]
+    design, labelled = np.concatenate([x, more]), np.eye(k)[y]
     light = np.where(np.isin(items, list(ruled_out)), 1.0, WEIGHT)
     all_weights = np.concatenate([weights, light])
     logits, learned, targets = more @ mean[:-1] + mean[-1], confusions, None
     for i in range(ROUNDS):
-        said = log_likelihood(items, used, learned, labels, k, ruled_out)
-        q = np.asarray(softmax(logits + said))
-        both = np.concatenate([certain, q])
+        suggested = log_likelihood(items, used, learned, labels, k, ruled_out)
+        q = np.asarray(softmax(logits + suggested))
+        soft = np.concatenate([labelled, q])
         accuracy = tol if i == ROUNDS - 1 else CLASSIFIES
-        mean = fit_map(design, both, k, precision, weights=all_weights, init=mean, soft=True, tol=accuracy)
-        change = without_own(mean, design, both, all_weights, precision)[len(y) :]
+        mean = fit_map(design, soft, k, precision, weights=all_weights, init=mean, soft=True, tol=accuracy)
+        change = without_own(mean, design, soft, all_weights, precision)[len(y) :]
         logits, targets = more @ mean[:-1] + mean[-1] + change, SoftTargets(items, q, light, change)
         learned = {s.source: measure(s, labels, k, drawn, UNLIKELY, targets) for s in used}
     data = laplace(mean, x, prior_precision=precision, weights=weights, labels=y).data
@@ -142,10 +142,10 @@ def log_likelihood(
     ruled_out: RuledOut = MappingProxyType({}),
 ) -> np.ndarray:
     """Return log P(suggestions | class) (m, k), IMPOSSIBLE for classes that people ruled out."""
-    said = evidence_of(items, sources, confusions, labels, k)
+    logs = evidence_of(items, sources, confusions, labels, k)
     for row in np.flatnonzero(np.isin(items, list(ruled_out))).tolist():
-        said[row, list(ruled_out[int(items[row])])] = IMPOSSIBLE
-    return said
+        logs[row, list(ruled_out[int(items[row])])] = IMPOSSIBLE
+    return logs
 
 
 def rows_of(
