@@ -257,7 +257,7 @@ CORE = [
     Mutant("labelling/model/learner.py", "dict.fromkeys(none, k)", "dict.fromkeys(none, 0)", "labelling/test_none.py"),
     Mutant("labelling/state/types.py", "if into is None:", "if into is not None:", "labelling/test_class_book.py"),
     Mutant("labelling/quality/by_class.py", "m.sum() ** 2 / (m @ m)", "m.sum()", "labelling/test_by_class.py"),
-    Mutant("labelling/quality/stopping.py", "sure >= FORETOLD and item not in drawn", "False", "labelling/test_assessment.py"),
+    Mutant("labelling/quality/stopping.py", "(sure or 0.0) >= FORETOLD and item not in drawn", "False", "labelling/test_assessment.py"),
     Mutant("labelling/quality/stopping.py", "probs[rows, then.argmax(axis=1)]", "then.max(axis=1)", "labelling/test_assessment.py"),
     Mutant("labelling/quality/assessment.py", "(weights @ surplus) / n", "(weights @ surplus)", "labelling/test_assessment.py"),
     Mutant("labelling/state/types.py", "- alike) / (m - 1)", "- alike) / m", "labelling/test_progress.py"),

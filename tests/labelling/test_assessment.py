@@ -28,7 +28,7 @@ def test_verdicts_are_those_of_models_that_did_not_know_the_label(tmp_path: Path
         label(made, 60)
         checks, labels = check_weights(made.state.standing_checks()), dict(made.state.labels)
         training, learner = trained(labels)  # type: ignore[arg-type]
-        evidence = AssessmentLabels(checks, made.state.guesses_before(), made.state.first_answers())
+        evidence = AssessmentLabels(checks, made.state.first_answers())
         found = assess(training, learner.trained, learner, evidence)
     assert (found.body.labels, found.body.checks) == (60, len(checks))
     right = 0
@@ -38,8 +38,8 @@ def test_verdicts_are_those_of_models_that_did_not_know_the_label(tmp_path: Path
         right += (made.desk.features[i] @ mean[:-1] + mean[-1]).argmax() == labels[i]
     told = sum(pair["count"] for pair in found.checks["confusion"] if pair["true"] == pair["guess"])
     assert abs(told - right) <= 2
-    before = evidence.guesses_before
-    sure = {i for i in labels if before[i] == (labels[i], before[i][1]) and before[i][1] >= 0.9}
+    before = evidence.first
+    sure = {i for i in labels if before[i].guess == labels[i] and (before[i].sure or 0.0) >= 0.9}
     last = [i for i in labels if i not in sure or i in checks][-10:]
     assert {*last} != {*list(labels)[-10:]}  # some labels were foretold
     kept = {i: y for i, y in labels.items() if i not in last}
@@ -70,7 +70,7 @@ def test_assessment_is_logged_once_and_does_not_change_labels(tmp_path: Path) ->
 def test_a_pool_that_is_labelled_to_the_end_has_nothing_left() -> None:
     labels = dict(enumerate(Y[:N].tolist()))
     training, learner = trained(labels)
-    found = assess(training, learner.trained, learner, AssessmentLabels(dict.fromkeys(range(20), 1.0), {}))
+    found = assess(training, learner.trained, learner, AssessmentLabels(dict.fromkeys(range(20), 1.0)))
     assert found.body.estimate is None
     assert found.body.gain is None
 
@@ -78,7 +78,7 @@ def test_a_pool_that_is_labelled_to_the_end_has_nothing_left() -> None:
 def test_the_test_set_is_judged_by_the_model_that_never_saw_it(tmp_path: Path) -> None:
     labels, test = dict(enumerate(Y[:40].tolist())), {i: int(Y[i]) for i in range(100, 160)}
     training, learner = trained(labels)
-    found = assess(training, learner.trained, learner, AssessmentLabels({}, {}, {}, test, set(test) | {200}))
+    found = assess(training, learner.trained, learner, AssessmentLabels({}, {}, test, set(test) | {200}))
     mean = np.asarray(train(FEATURES, labels, 10).mean)
     right = (FEATURES[100:160] @ mean[:-1] + mean[-1]).argmax(axis=1) == Y[100:160]
     assert found.test is not None
@@ -94,9 +94,9 @@ def test_checks_are_judged_by_people_where_the_model_learned_a_consensus() -> No
     labels = dict(enumerate(Y[:60].tolist()))
     training, learner = trained(labels)
     drawn = dict.fromkeys(range(40), 1.0)
-    found = assess(training, learner.trained, learner, AssessmentLabels(drawn, {}))
+    found = assess(training, learner.trained, learner, AssessmentLabels(drawn))
     voted = {i: (labels[i] + 1) % 10 for i in range(20)}
-    other = assess(training, learner.trained, learner, AssessmentLabels(drawn, {}, voted=voted))
+    other = assess(training, learner.trained, learner, AssessmentLabels(drawn, voted=voted))
     right, less = (
         sum(pair["count"] for pair in each.checks["confusion"] if pair["true"] == pair["guess"])
         for each in (found, other)

@@ -142,7 +142,7 @@ def test_guess_before_the_answer_counts_for_the_accuracy(tmp_path: Path) -> None
         made.rule_out("me", item, guess).result()
         reply = made.label("me", item, (guess + 1) % 10).result()
         assert list(made.state.checks.values())[-1].guess == guess
-        assert made.state.guesses_before()[i] == (guess, sure)
+        assert made.state.first_answers()[i][1:] == (guess, sure)
         assert (reply["progress"]["people"][0]["answers"], made.state.n_answers) == (22, 22)
         assert made.state.tally.agreement == {}
 

@@ -410,7 +410,7 @@ def test_rows_that_could_not_be_noted_are_found_again(
     path.write_text(lines(0, 30))
     with served(path) as made:
         assert made.look() == 30
-        log, usual, tried = made.arrivals.log, made.arrivals.log.set_items, list[int]()
+        log, usual, tried = made.arrivals.desk.log, made.arrivals.desk.log.set_items, list[int]()
 
         def fails_once(known: RecordedRows) -> None:
             tried.append(1)
@@ -431,7 +431,7 @@ def test_nothing_is_embedded_while_the_log_refuses_writes(
     path.write_text(lines(0, 30))
     with served(path) as made:
         pieces = made.shown.project.folder / "joined"
-        monkeypatch.setattr(made.arrivals.log, "refusal", lambda: StoreError("the disk is full"))
+        monkeypatch.setattr(made.arrivals.desk.log, "refusal", lambda: StoreError("the disk is full"))
         with pytest.raises(StoreError):
             made.arrivals.send([Sent.of("a text", "mail 1", {})])
         assert not pieces.exists()

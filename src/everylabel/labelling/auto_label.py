@@ -21,7 +21,7 @@ time: after a single error, a rate of 5 % needs more than 90 confirmations. Figu
 `benchmarks/auto_label.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -29,8 +29,8 @@ import numpy as np
 
 from everylabel.labelling import progress
 from everylabel.labelling.desk import Finish
-from everylabel.labelling.quality.accuracy import calibrated
-from everylabel.labelling.quality.certificate import certificate_of, certify, is_wrong, levels
+from everylabel.labelling.quality.accuracy import Verdicts, calibrated
+from everylabel.labelling.quality.certificate import Certificate, certificate_of, certify, is_wrong, levels
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import ClassSet, Refused, Value, classes_of
 from everylabel.labelling.views import Reply, Views
@@ -76,13 +76,13 @@ def preview(views: Views, rate: float, confidence: float, class_: int | None = N
     class_ : in a multi-label project, the only class that the model answers; None: all classes. `yes` of the
         reply is the number of items that the model finds of this class
     """
-    found = _candidates(views, rate, class_)
-    needed = _needed(found, rate, confidence)
-    yes = None if class_ is None else sum(bool(classes_of(each.label)) for each in found)
+    candidates = _candidates(views, rate, class_)
+    needed = _needed(candidates, rate, confidence)
+    yes = None if class_ is None else sum(bool(classes_of(each.label)) for each in candidates)
 
     def look() -> Reply:
         running = {"finishing": progress.finishing(views.state), "finished": progress.finished(views.state)}
-        return {"items": len(found), "yes": yes, "needed": needed, **running}
+        return {"items": len(candidates), "yes": yes, "needed": needed, **running}
 
     return views.desk.read(look)
 
@@ -96,70 +96,77 @@ def start(
     """
     candidates = _candidates(views, rate, class_)
 
-    def command() -> Finish:
+    def change() -> None:
         state = views.state  # people may have answered meanwhile, or removed a class
-        found = [
-            each
-            for each in candidates
-            if state.place(each.item).where is Where.FREE and state.current(each.label) is not None
-        ]
-        if _needed(found, rate, confidence) is None:
+        proposed = [each for each in candidates if _is_open(state, each.item, each.label)]
+        if _needed(proposed, rate, confidence) is None:
             raise Refused(
                 409,
                 "too_few",
-                f"the model is sure enough of {len(found):,} items, too few to promise {rate:.1%}; "
+                f"the model is sure enough of {len(proposed):,} items, too few to promise {rate:.1%}; "
                 "label more items, or allow a higher error rate",
             )
         views.desk.emit(person, Promise(rate, confidence, class_=class_))
         rng = np.random.default_rng([state.seed, state.seq])
-        level = levels([each.score for each in found])
-        for j in rng.permutation(len(found)).tolist():
-            item, label, sure, _ = found[j]
+        level = levels([each.score for each in proposed])
+        for j in rng.permutation(len(proposed)).tolist():
+            item, label, sure, _ = proposed[j]
             views.desk.emit(person, _auto_label(state.ids[item], label, round(sure, 6), level[j]))
         lease = state.leases.get(person)
         if lease is not None and lease.reason == "chosen":  # the first confirmation comes at once
             views.desk.emit(person, Release(state.ids[lease.item]))
-        views.desk.request_item(person)
-        return lambda: views.reply(person, None)
 
-    return views.desk.submit(command, alone=True)
+    return _submit(views, person, change)
 
 
 def finish(views: Views, person: str) -> Future[Reply]:
     """Let the model label the free items of the largest certified set."""
 
-    def command() -> Finish:
-        state, now = views.state, certificate_of(views.state)
-        if now is None or now.certified is None or state.promise is None:
-            raise Refused(409, "no_promise", _why_not(state))
-        chosen = {i: each for i, each in state.proposals.items() if each[2] >= now.certified}
-        seen = [i for i in chosen if i in state.labels]
-        wrong = sum(bool(is_wrong(state, i, chosen[i][0])) for i in seen)
-        promised = state.promise
-        figures = promised.rate, promised.confidence, True, len(chosen), len(seen), wrong
-        views.desk.emit(person, Promise(*figures, promised.class_))
+    def change() -> None:
+        state, certificate, promise = views.state, certificate_of(views.state), views.state.promise
+        if certificate is None or promise is None:
+            raise Refused(409, "no_promise", "nothing is confirmed yet; start the confirmations first")
+        if certificate.certified is None:
+            raise Refused(409, "no_promise", _why_not(certificate, promise.rate))
+        chosen = {i: each for i, each in state.proposals.items() if each[2] >= certificate.certified}
+        confirmed = [i for i in chosen if i in state.labels]
+        wrong = sum(bool(is_wrong(state, i, chosen[i][0])) for i in confirmed)
+        figures = promise.rate, promise.confidence, True, len(chosen), len(confirmed), wrong
+        views.desk.emit(person, Promise(*figures, promise.class_))
         for item, (label, sure, _) in chosen.items():
-            if state.place(item).where is Where.FREE and state.current(label) is not None:
+            if _is_open(state, item, label):
                 views.desk.emit(person, _auto_label(state.ids[item], label, sure))
-        views.desk.request_item(person)
-        return lambda: views.reply(person, None)
 
-    return views.desk.submit(command, alone=True)
+    return _submit(views, person, change)
 
 
 def take_back(views: Views, person: str) -> Future[Reply]:
     """End the confirmations; if none are running, remove the model's labels. People's labels stay."""
 
-    def command() -> Finish:
+    def change() -> None:
         labelled = () if views.state.confirms else sorted({*views.state.finished, *views.state.partly})
         for item in labelled:
             views.desk.emit(person, AutoLabel(views.state.ids[item]))
         if views.state.promise is not None or views.state.kept:
             views.desk.emit(person, Promise())
+
+    return _submit(views, person, change)
+
+
+def _submit(views: Views, person: str, change: Callable[[], None]) -> Future[Reply]:
+    """Run a change on the desk, in a round of its own; the reply has the person's next item."""
+
+    def command() -> Finish:
+        change()
         views.desk.request_item(person)
         return lambda: views.reply(person, None)
 
     return views.desk.submit(command, alone=True)
+
+
+def _is_open(state: State, item: int, label: Value) -> bool:
+    """Return whether the model may give an item a label: the item is free, and the classes remain."""
+    return state.place(item).where is Where.FREE and state.current(label) is not None
 
 
 def _candidates(views: Views, rate: float, class_: int | None) -> list[Candidate]:
@@ -171,38 +178,37 @@ def _candidates(views: Views, rate: float, class_: int | None) -> list[Candidate
     if class_ is not None and not views.state.multi_label:
         raise Refused(422, "one_class_per_item", "items have one class: the model gives all of them")
 
-    def copied() -> PoolCopy:
-        learner, pool, columns = views.desk.learner, views.desk.learner.pool, views.state.columns
+    def look() -> tuple[PoolCopy, Verdicts | None]:
+        state, learner, columns = views.state, views.desk.learner, views.state.columns
+        pool, asked = learner.pool, list(range(len(columns)))
         free, labelled = (np.flatnonzero(pool.state == where) for where in (Where.FREE, Where.LABELLED))
-        free = free if views.state.labels else free[:0]
+        free = free if state.labels else free[:0]
         if class_ is not None:
-            used, partly = [columns.index(views.state.book.number(class_))], views.state.partly
-            free = np.array([i for i in free.tolist() if not _answers(partly.get(i), class_)], np.int64)
-        else:
-            used = list(range(len(columns)))
+            asked = [columns.index(state.book.number(class_))]
+            answered = [i for i, c in state.partly.items() if class_ in (*c.present, *c.absent)]
+            free = free[~np.isin(free, answered)]
         probs = learner.link(learner.logits(free))[:, : len(columns)]
-        yes = learner.predicted(probs)[:, used] if views.state.multi_label else None
-        numbers = np.array(columns)[used]
-        return PoolCopy(free, probs[:, used], yes, numbers, pool.features, labelled, pool.labels[labelled])
+        yes = learner.predicted(probs)[:, asked] if state.multi_label else None
+        numbers = np.array(columns)[asked]
+        copy = PoolCopy(free, probs[:, asked], yes, numbers, pool.features, labelled, pool.labels[labelled])
+        return copy, None if views.desk.assessment is None else views.desk.assessment.verdicts
 
-    pool_copy, assessment = views.desk.read(lambda: (copied(), views.desk.assessment)).result()
-    if not len(pool_copy.free):
+    copy, verdicts = views.desk.read(look).result()
+    if not len(copy.free):
         return []
-    columns, probs = pool_copy.columns, pool_copy.probs
     labels: list[Value]
-    if pool_copy.yes is not None:  # p is the probability that all classes are right
-        sure, order = np.where(pool_copy.yes, probs, 1.0 - probs).prod(axis=1), np.arange(len(probs))
-        labels, score = [ClassSet.of(columns[row].tolist(), columns.tolist()) for row in pool_copy.yes], sure
+    if copy.yes is not None:  # p is the probability that all classes are right
+        sure, order = np.where(copy.yes, copy.probs, 1.0 - copy.probs).prod(axis=1), np.arange(len(copy.free))
+        classes = copy.columns.tolist()
+        labels, score = [ClassSet.of(copy.columns[row].tolist(), classes) for row in copy.yes], sure
     else:
-        sure, guess = probs.max(axis=1), columns[probs.argmax(axis=1)]
+        sure, guess = copy.probs.max(axis=1), copy.columns[copy.probs.argmax(axis=1)]
         order, labels = np.flatnonzero(guess >= 0), guess.tolist()  # items of no class are not auto-labelled
-        score = sure * _agreement(pool_copy, views.state.seed)
+        score = sure * _agreement(copy, views.state.seed)
     order = order[np.argsort(-score[order], kind="stable")]
-    right = sure[order]
-    if assessment is not None and assessment.verdicts is not None:
-        right = calibrated(assessment.verdicts, right)
-    order = order[: number_to_propose(right, len(probs), rate)]
-    return [Candidate(int(pool_copy.free[j]), labels[j], float(sure[j]), float(score[j])) for j in order]
+    right = sure[order] if verdicts is None else calibrated(verdicts, sure[order])
+    order = order[: number_to_propose(right, len(copy.free), rate)]
+    return [Candidate(int(copy.free[j]), labels[j], float(sure[j]), float(score[j])) for j in order]
 
 
 def _agreement(pool: PoolCopy, seed: int) -> np.ndarray:
@@ -216,10 +222,6 @@ def _agreement(pool: PoolCopy, seed: int) -> np.ndarray:
     return neighbour_agreement(pool.features, references, probs, pool.free, pool.probs)
 
 
-def _answers(value: ClassSet | None, class_: int) -> bool:
-    return value is not None and (class_ in value.present or class_ in value.absent)
-
-
 def _auto_label(item: str, label: Value, sure: float, level: int | None = None) -> AutoLabel:
     if isinstance(label, ClassSet):
         present, absent = list(label.present), list(label.absent)
@@ -227,23 +229,21 @@ def _auto_label(item: str, label: Value, sure: float, level: int | None = None) 
     return AutoLabel(item, label, sure, level=level)
 
 
-def _needed(found: Sequence[Candidate], rate: float, confidence: float) -> int | None:
+def _needed(candidates: Sequence[Candidate], rate: float, confidence: float) -> int | None:
     """Return the confirmations without an error that certify all candidates; None if impossible."""
-    unconfirmed: list[bool | None] = [None] * len(found)
-    level = levels([each.score for each in found])
+    unconfirmed: list[bool | None] = [None] * len(candidates)
+    level = levels([each.score for each in candidates])
     return certify(level, unconfirmed, rate=rate, confidence=confidence).needed
 
 
-def _why_not(state: State) -> str:
-    now = progress.finishing(state)
-    if now is None:
-        return "nothing is confirmed yet; start the confirmations first"
+def _why_not(certificate: Certificate, rate: float | None) -> str:
     more = (
         "this rate cannot be promised"
-        if now["needed"] is None
-        else f"{now['needed']} more without an error are needed"
+        if certificate.needed is None
+        else f"{certificate.needed} more without an error are needed"
     )
-    return f"{now['confirmed']} confirmed, {now['wrong']} wrong, cannot promise {now['rate']:.1%} yet; {more}"
+    checked = f"{certificate.confirmed} confirmed, {certificate.wrong} wrong"
+    return f"{checked}, cannot promise {rate:.1%} yet; {more}"
 
 
 def number_to_propose(right: np.ndarray, n_free: int, rate: float) -> int:

@@ -136,8 +136,7 @@ def retrain(desk: Desk) -> None:
         desk.learned.clear()  # on the desk's thread, so no label can slip in between this and the copy
         evidence = AssessmentLabels(
             drawn=check_weights(state.standing_checks()),
-            guesses_before=state.guesses_before(),
-            given=state.first_answers(),
+            first=state.first_answers(),
             test=dict(state.test_labels),
             held_out=set(state.test),
             cross_fitted=desk.cross_fitted(),

@@ -19,14 +19,14 @@ from everylabel.labelling.model.training import TrainingSet, in_order, targets
 from everylabel.labelling.quality.accuracy import FEWEST, Interval, Verdicts, accuracy_on_unlabelled, wilson
 from everylabel.labelling.quality.by_class import class_figures, confusion
 from everylabel.labelling.quality.f1 import set_figures
-from everylabel.labelling.quality.stopping import gain, last_labels
+from everylabel.labelling.quality.stopping import UNKNOWN, gain, last_labels
 from everylabel.labelling.quality.suspect_labels import (
     LeftOut,
     left_out_probabilities,
     set_verdicts,
     verdicts_on,
 )
-from everylabel.labelling.state.types import ClassSet
+from everylabel.labelling.state.types import ClassSet, FirstAnswer
 from everylabel.log.events import Assessed
 
 SHRUNK = 10  # checks at which half of the observed difference is applied
@@ -38,8 +38,7 @@ class AssessmentLabels(NamedTuple):
     """The labels from which the model's quality is assessed."""
 
     drawn: Mapping[int, float]  # weights of labelled items that were drawn at random
-    guesses_before: Mapping[int, tuple[int, float]]  # guess and its probability before the label was learned
-    given: Mapping[int, int] = MappingProxyType({})  # number of the event that labelled each item
+    first: Mapping[int, FirstAnswer] = MappingProxyType({})  # the first answer to each item
     test: Mapping[int, Any] = MappingProxyType({})  # label of each labelled test item
     held_out: Collection[int] = ()  # all test items
     cross_fitted: CrossFitted = MappingProxyType({})  # for labels that a fine-tuned encoder was trained on
@@ -76,9 +75,10 @@ def assess(
     without = left_out_probabilities(posterior, len(idx), learner.evidence)
     _use_cross_fitted(without, idx, training.columns, evidence.cross_fitted)
     guess, drawn = without.argmax(axis=1), _weights(idx, evidence)
-    before = np.array([evidence.guesses_before.get(i, (-1, np.nan)) for i in idx.tolist()])
-    right_before = before[:, 0] == np.array(training.columns)[truth]
-    verdicts = Verdicts(without.max(axis=1), guess == truth, before[:, 1], right_before, drawn)
+    first = [evidence.first.get(i, UNKNOWN) for i in idx.tolist()]
+    sure_before = np.array([answer.sure for answer in first], float)  # nan: unknown
+    right_before = np.array([answer.guess for answer in first]) == np.array(training.columns)[truth]
+    verdicts = Verdicts(without.max(axis=1), guess == truth, sure_before, right_before, drawn)
     figures: dict[str, Any] = {"expected": 1.0}
     known = {*labels, *evidence.held_out}
     unlabelled = np.array([i for i in learner.sample.tolist() if i not in known], dtype=np.int64)
@@ -183,7 +183,7 @@ def _gain(
     if the model learns from suggestions: training without the last labels would measure their sources again.
     """
     labels = {item: training.columns[column] for item, column in training.labels().items()}
-    last = last_labels(labels, evidence.given, evidence.guesses_before, evidence.drawn)
+    last = last_labels(labels, evidence.first, evidence.drawn)
     if training.suggestions or not evidence.cross_fitted.keys().isdisjoint(last):
         return {}
     brought = gain(training, learner, last, items, probs)

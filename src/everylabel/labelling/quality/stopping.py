@@ -19,6 +19,7 @@ from everylabel.core.arrays import softmax
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.training import TrainingSet, train
 from everylabel.labelling.state.state import State
+from everylabel.labelling.state.types import FirstAnswer
 from everylabel.log.events import Assessed
 
 AHEAD = 100  # further labels whose gain is predicted
@@ -26,26 +27,23 @@ LITTLE = 0.002  # gain below which labels bring little; at .004 four of 9 pieces
 APART = 10  # labels between two estimates that both count
 STOP_AFTER = 60  # labels before which the page does not suggest to stop
 FORETOLD = 0.9  # probability from which the model has foretold a label that it guessed
+UNKNOWN = FirstAnswer(0)
 CLASSIFIES = 1e-3  # tolerance of training that is good enough to classify
 
 
 def last_labels(
-    labels: Mapping[int, int],
-    order: Mapping[int, int],
-    guesses: Mapping[int, tuple[int, float]],
-    drawn: Collection[int],
+    labels: Mapping[int, int], first: Mapping[int, FirstAnswer], drawn: Collection[int]
 ) -> set[int]:
     """Return the items of the last m labels; those that were drawn at random always count.
 
-    labels : class of each item; order : position of each label in time
-    guesses : the class that the model guessed before each label, and its probability
+    labels : class of each item; first : the first answer to each
     """
 
     def is_foretold(item: int) -> bool:
-        guess, sure = guesses.get(item, (-1, 0.0))
-        return guess == labels[item] and sure >= FORETOLD and item not in drawn
+        _, guess, sure = first.get(item, UNKNOWN)
+        return guess == labels[item] and (sure or 0.0) >= FORETOLD and item not in drawn
 
-    taught = sorted((i for i in labels if not is_foretold(i)), key=lambda item: order.get(item, 0))
+    taught = sorted((i for i in labels if not is_foretold(i)), key=lambda i: first.get(i, UNKNOWN).seq)
     return {*taught[-max(10, len(taught) // 5) :]}
 
 

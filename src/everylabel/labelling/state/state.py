@@ -32,6 +32,7 @@ from everylabel.labelling.state.types import (
     ClassChange,
     ClassSet,
     Entry,
+    FirstAnswer,
     Items,
     Lease,
     Place,
@@ -340,18 +341,16 @@ class State:
         """Return the random checks whose item has a label now."""
         return [check for check in self.checks.values() if check.item in self.labels]
 
-    def first_answers(self) -> dict[int, int]:
-        """Return the event of the first standing answer to each labelled item."""
-        return {i: next(e.seq for e in self.by_item[i] if self.stands(e)) for i in self.labels}
-
-    def guesses_before(self) -> dict[int, tuple[int, float]]:
-        """Return the guess (-1: a removed class) before each item's first answer, and its probability."""
-        found = dict[int, tuple[int, float]]()
-        for item, seq in self.first_answers().items():
-            body = self.history[seq].body
-            if isinstance(body, events.Label) and body.sure is not None:
-                guess = None if body.guess is None else self.book.current(body.guess)
-                found[item] = (-1 if guess is None else guess), body.sure
+    def first_answers(self) -> dict[int, FirstAnswer]:
+        """Return the first standing answer to each labelled item."""
+        found = {}
+        for item in self.labels:
+            entry = next(e for e in self.by_item[item] if self.stands(e))
+            body, guess, sure = entry.body, None, None
+            if isinstance(body, events.Label):
+                guess, sure = body.guess, body.sure
+            current = None if guess is None else self.book.current(guess)
+            found[item] = FirstAnswer(entry.seq, -1 if current is None else current, sure)
         return found
 
     @property

@@ -374,6 +374,14 @@ class Entry(NamedTuple):
     body: events.Answered
 
 
+class FirstAnswer(NamedTuple):
+    """The first answer to an item, and the model's guess from before it."""
+
+    seq: int
+    guess: int = -1  # -1: unknown, or a removed class
+    sure: float | None = None  # probability of the guess, if known
+
+
 class Check(NamedTuple):
     """A random check: the model's guess for an item before it learned the answer, and how it was drawn."""
 
