@@ -296,7 +296,7 @@ CORE = [
     Mutant("web/server.py", "        Stopping(app),\n", "        app,\n", "web/test_faults.py"),
     Mutant("web/access.py", "    if kept is not None:\n", "    if kept is not None and \"authorization\" not in request.headers:\n", "web/test_access.py"),
     Mutant("web/routes/answers.py", "unicodedata.normalize(\"NFKC\", value)", "value", "web/test_app.py"),
-    Mutant("web/routes/reading.py", "shown = await to_thread(lambda: [seen(item) for item in ids])", "shown = [seen(item) for item in ids]", "web/test_app.py"),
+    Mutant("web/routes/reading.py", "glances = await to_thread(lambda: [seen(item) for item in ids])", "glances = [seen(item) for item in ids]", "web/test_app.py"),
     Mutant("web/routes/reading.py", "same = content and content == await to_thread(shown.digest, item)", "same = content", "web/test_pictures.py"),
     Mutant("web/access.py", '"cache-control": "no-store",', '"x-cache": "",', "web/test_pictures.py"),
     Mutant("data/display.py", "content_digest(image) if", "bytes_digest(self.names[i].encode()) if", "data/test_display.py"),

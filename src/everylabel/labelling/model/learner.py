@@ -266,20 +266,20 @@ class Learner:
 
         among : number of people who label; with several, fewer candidates are tried
         """
-        if strategy == REVIEW and self.reviewed is not None:
-            found = self.reviewed.proposals(self.pool.state == Where.FREE, n)
-            if found:
-                return found
-        if strategy == REVIEW:  # all given labels are reviewed, or there are none
-            strategy = "random"
+        if strategy == REVIEW:
+            free = self.pool.state == Where.FREE
+            proposals = [] if self.reviewed is None else self.reviewed.proposals(free, n)
+            if proposals:
+                return proposals
+            strategy = "random"  # all given labels are reviewed, or there are none
         pool = self.pool if scores_each_alone(strategy, self.pool) else self.pool.at_hand(rng)
-        free = len(pool.free_idx)
+        n_free = len(pool.free_idx)
         leased = [int(i) for i in self.pool.leased_idx]
-        n = min(n, free)
+        n = min(n, n_free)
         if n == 0:
             return []
         # pick more than n: `_dissimilar` drops items that are too similar to each other
-        tried = n if n == 1 and not leased else min(free, 4 * n + len(leased))
+        tried = n if n == 1 and not leased else min(n_free, 4 * n + len(leased))
         cold = cannot_separate(pool)
         options: dict[str, int] = {}
         if strategy in ("herding", "lookahead") and not cold:

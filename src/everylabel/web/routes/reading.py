@@ -62,8 +62,9 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     async def listed(ids: list[str]) -> list[dict[str, Any]]:
         """Return items as rows of a list."""
         states = await wrap_future(read(views.states, [views.position(item) for item in ids]))
-        shown = await to_thread(lambda: [seen(item) for item in ids])  # hashes images
-        return [{"id": item, **one, **state} for item, one, state in zip(ids, shown, states, strict=True)]
+        glances = await to_thread(lambda: [seen(item) for item in ids])  # hashes images
+        rows = zip(ids, glances, states, strict=True)
+        return [{"id": item, **at_a_glance, **state} for item, at_a_glance, state in rows]
 
     @router.get("/health")
     async def health() -> dict[str, bool]:
