@@ -27,7 +27,7 @@ def test_labels_are_learned_and_the_next_is_there(tmp_path: Path) -> None:
         assert reply["progress"]["labelled"] == 40
         assert reply["progress"]["left"] == N - 40
         assert sum(reply["next"]["probabilities"]) == pytest.approx(1.0, abs=1e-4)
-        left = np.setdiff1d(np.arange(N), list(made.desk.read(made.views.label_set).result().labels))
+        left = np.setdiff1d(np.arange(N), list(made.desk.read(made.desk.label_set).result().labels))
         assert np.mean(made.views.guesses.all()[left] == Y[left]) > 0.75
 
 

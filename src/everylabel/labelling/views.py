@@ -11,7 +11,7 @@ from everylabel.labelling.joining import Arriving
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.quality.accuracy import FEWEST, Interval
 from everylabel.labelling.quality.by_class import FEWEST_OF_CLASS
-from everylabel.labelling.state.state import LabelSet, State, digest
+from everylabel.labelling.state.state import State, digest
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
     GIVEN,
@@ -147,10 +147,6 @@ class Views:
     def fingerprint(self) -> Reply:
         """Return a hash of the state; it is the same after a restart."""
         return {"version": self.state.seq, "hash": digest(self.state)}
-
-    def label_set(self) -> LabelSet:
-        """Return a copy of all labels, for exports."""
-        return self.desk.label_set()
 
     def reply(self, person: str, saved: int | None) -> Reply:
         """Return the reply to a person's command: their next item and the figures."""

@@ -55,13 +55,17 @@ def glance(views: Views, shown: ItemView, item: str) -> dict[str, Any]:
 
 def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, str]) -> APIRouter:
     """Return the endpoints that read a project."""
-    router, read, guesses = APIRouter(prefix="/api"), views.desk.read, views.guesses
+    router, guesses = APIRouter(prefix="/api"), views.guesses
     seen = partial(glance, views, shown)
     turns, pictures = Semaphore(FILES_AT_ONCE), Semaphore(PICTURES_AT_ONCE)
 
+    async def read(view: Callable[..., Any], *args: Any) -> Any:
+        """Return the reply of a view, which runs on the desk's thread."""
+        return await wrap_future(views.desk.read(view, *args))
+
     async def listed(ids: list[str]) -> list[dict[str, Any]]:
         """Return items as rows of a list."""
-        states = await wrap_future(read(views.states, [views.position(item) for item in ids]))
+        states = await read(views.states, [views.position(item) for item in ids])
         glances = await to_thread(lambda: [seen(item) for item in ids])  # hashes images
         rows = zip(ids, glances, states, strict=True)
         return [{"id": item, **at_a_glance, **state} for item, at_a_glance, state in rows]
@@ -74,12 +78,12 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     @router.get("/fingerprint")
     async def fingerprint() -> dict[str, Any]:
         """Return a hash of the whole state; a replay of the log up to this version gives the same hash."""
-        return await wrap_future(read(views.fingerprint))
+        return await read(views.fingerprint)
 
     @router.get("/session")
     async def session(request: Request, person: Person = "me") -> dict[str, Any]:
         """Return the data that the page needs to start; `looks` is true for a read-only token."""
-        known = await wrap_future(read(views.session, person))
+        known = await read(views.session, person)
         return {**about, **known, "looks": getattr(request.state, "looks", False)}
 
     @router.get("/progress")
@@ -90,29 +94,29 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     @router.get("/classes")
     async def classes() -> dict[str, Any]:
         """Return the classes."""
-        return await wrap_future(read(views.classes))
+        return await read(views.classes)
 
     @router.get("/figures")
     async def figures() -> dict[str, Any]:
         """Return precision, recall and confusions of the classes, by random checks and by the test set."""
-        return await wrap_future(read(views.class_figures))
+        return await read(views.class_figures)
 
     @router.get("/history")
     async def history(person: Anybody = "", limit: Limit = 50, before: int | None = None) -> dict[str, Any]:
         """Return answers of a person or of everybody, the latest first."""
-        events = await wrap_future(read(views.history, person, limit, before))
+        events = await read(views.history, person, limit, before)
         return {"events": await to_thread(lambda: [{**event, **seen(event["item"])} for event in events])}
 
     @router.get("/disputed")
     async def disputed(limit: Limit = 100) -> dict[str, Any]:
         """Return items without a majority class, the latest first, with all answers."""
-        items = await wrap_future(read(views.disputed, limit))
+        items = await read(views.disputed, limit)
         return {"items": await to_thread(lambda: [{**found, **seen(found["item"])} for found in items])}
 
     @router.get("/sources")
     async def sources() -> dict[str, Any]:
         """Return each source's number of suggestions and how often it is right."""
-        return await wrap_future(read(views.sources))
+        return await read(views.sources)
 
     @router.get("/search")
     async def search(
@@ -136,7 +140,7 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     @router.get("/items/{item:path}")
     async def one_item(item: str) -> dict[str, Any]:
         """Return all that is known of one item."""
-        return await wrap_future(read(views.item, item))
+        return await read(views.item, item)
 
     @router.get("/predictions", response_model=dict[str, Any])
     async def predictions(
@@ -224,7 +228,7 @@ def reading(views: Views, shown: ItemView, files: Downloads, about: dict[str, st
     async def sent(make: Callable[[LabelSet], Response]) -> Response:
         """Return a file that is made of the present labels, once it is its turn."""
         async with turns:
-            label_set = await wrap_future(read(views.label_set))
+            label_set = await read(views.desk.label_set)
             return await to_thread(make, label_set)
 
     @router.get("/image/{item:path}", response_class=Response)
