@@ -267,7 +267,7 @@ CORE = [
     Mutant("label_studio/learning.py", "annotation.updated < known.updated", "annotation.updated > known.updated", "label_studio/test_learning.py"),
     Mutant("label_studio/learning.py", "self._touched.get(number, 0) > mark", "self._touched.get(number, 0) < mark", "label_studio/test_reconcile.py::test_outdated_reading_of_the_api_does_not_undo_newer_annotations"),
     Mutant("label_studio/learning.py", "for number in numbers if number not in self._removing", "for number in numbers", "label_studio/test_outbox.py"),
-    Mutant("labelling/presence.py", "self._clock() - OPEN_AFTER_REPORT", "self._clock() - 2 * OPEN_AFTER_REPORT", "labelling/test_presence.py"),
+    Mutant("labelling/views.py", "self._clock() - OPEN_AFTER_REPORT", "self._clock() - 2 * OPEN_AFTER_REPORT", "labelling/test_presence.py"),
     Mutant("labelling/desk.py", "self.state.handed + len(waiting) + 1", "self.state.handed + 1", "labelling/test_desk.py"),
     Mutant("labelling/next_item.py", "item = learner.draw(rng)", "item = learner.pick(\"margin\", 1, rng)[0]", "labelling/test_service.py::test_random_checks_are_an_unbiased_estimate"),
     Mutant("labelling/model/learner.py", ".max(initial=-1.0) < TOO_SIMILAR", ".max(initial=-1.0) < 2.0", "labelling/test_service.py"),

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from everylabel.labelling import presence as module
-from everylabel.labelling.presence import Presence, Tab
+from everylabel.labelling import views as module
 from everylabel.labelling.service import Service
+from everylabel.labelling.views import Presence, Tab
 from tests.labelling.desks import label, service
 
 

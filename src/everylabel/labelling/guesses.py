@@ -5,6 +5,7 @@ the whole pool blocks: the desk's thread only copies, and the caller's thread co
 """
 
 import threading
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,14 @@ MOST_NUMBERS = 200_000  # probabilities on a page of predictions
 BLIND = ("check", "audit")  # reasons of leases whose guess is hidden
 
 
+@dataclass(eq=False)
 class Guesses:
     """The guesses of a desk's model. Call the methods that do not block on the desk's thread."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self._counting = threading.Lock()
-        self._of_version = -1, np.zeros(0, int), dict[int, int]()  # version, guess of each item, counts
+    desk: Desk
+    _counting: Any = field(default_factory=threading.Lock)
+    # of the whole pool: version of the state, guess for each item, number of items predicted as each class
+    _last: tuple[int, np.ndarray, dict[int, int]] = field(default_factory=lambda: (-1, np.zeros(0, int), {}))
 
     @property
     def state(self) -> State:
@@ -105,7 +107,7 @@ class Guesses:
 
         In a multi-label project, it is the most probable one of the predicted classes.
         """
-        return self._scanned()[0]
+        return self._scan()[0]
 
     def counts(self) -> dict[int, int]:
         """Return how many items each class is predicted for; blocks."""
@@ -117,14 +119,14 @@ class Guesses:
             return dict(zip(columns, self.desk.learner.pool.guessed(len(columns)).tolist(), strict=True))
 
         counts: dict[int, int] | None = self.desk.read(look).result()
-        return self._scanned()[1] if counts is None else counts
+        return self._scan()[1] if counts is None else counts
 
-    def _scanned(self) -> tuple[np.ndarray, dict[int, int]]:
+    def _scan(self) -> tuple[np.ndarray, dict[int, int]]:
         """Return the predicted class of each item, and the counts, computed once for each version."""
 
         def look() -> tuple[int, Learner, np.ndarray | None]:
             version, learner = self.state.seq, self.desk.learner
-            is_known = self._of_version[0] == version
+            is_known = self._last[0] == version
             return version, learner, None if is_known else np.array(learner.pool.logits())
 
         with self._counting:
@@ -138,8 +140,8 @@ class Guesses:
                     guess[~predicted.any(axis=1)] = NO_CLASS
                     counts = predicted.sum(axis=0)
                 by_class = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
-                self._of_version = version, guess, by_class
-            return self._of_version[1:]
+                self._last = version, guess, by_class
+            return self._last[1:]
 
     def page(self, after: int | None, offset: int, limit: int) -> dict[str, Any]:
         """Return class probabilities of unlabelled items, in the order of the source; blocks.

@@ -254,7 +254,7 @@ def _promised(kept: Promise) -> dict[str, Any]:
 
 def finishing(state: State) -> dict[str, Any] | None:
     """Return the progress of the confirmations for auto-labelling; None if none are running."""
-    now = certificate_of(state)
+    now = certificate_of(state) if state.confirms else None
     if now is None or state.promise is None:
         return None
     least = len(state.proposals) if now.certified is None else now.certified

@@ -21,9 +21,9 @@ from pydantic import (
 
 from everylabel.data.items import LONGEST_ID, Sent
 from everylabel.labelling import auto_label
-from everylabel.labelling.presence import Tab
 from everylabel.labelling.service import Said, Service, label_many, suggest
 from everylabel.labelling.state.types import most_probable
+from everylabel.labelling.views import Tab
 from everylabel.projects.log import IMPORTER, LONGEST_PERSON
 from everylabel.projects.options import MOST_CHECKS
 from everylabel.web.arrivals import Arrivals
