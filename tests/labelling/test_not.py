@@ -137,7 +137,7 @@ def test_guess_before_the_answer_counts_for_the_accuracy(tmp_path: Path) -> None
         assert task["reason"] == "check"
         item = task["item"]["id"]
         i = made.state.position[item]
-        guess, sure = made.views.guesses.of(i)
+        guess, sure = made.desk.learner.guess(i)
         assert guess is not None
         made.rule_out("me", item, guess).result()
         reply = made.label("me", item, (guess + 1) % 10).result()

@@ -285,7 +285,7 @@ def test_the_guess_before_an_item_was_learned_is_that_of_its_first_standing_answ
         (IMPORT, label(2, 0, imported="source")),
         ("me", events.CannotTell(IDS[3])),
     )
-    assert made.first_answers() == {0: (1, 1, 0.5), 1: (6, 0, 0.75), 2: (7, -1, None)}
+    assert made.first_answers() == {0: (2, 1, 0.5), 1: (7, 0, 0.75), 2: (8, -1, None)}
 
 
 def test_a_truth_outvotes_all_others_until_it_is_taken_back() -> None:

@@ -243,7 +243,7 @@ class Learning:
         numbers = sorted({self.state.names.get(name, -1) for name in names})
         how: dict[str, Any] = {"imported": FROM if later else False, "truth": annotation.truth}
         if new and not later:
-            how |= self.service.views.guesses.fields(self.state.position[annotation.task])
+            how |= self.service.views.guess_fields(self.state.position[annotation.task])
         if not several:
             return events.Label(annotation.task, class_=numbers[0], **how)
         others = [number for number in self.state.book.present if number not in numbers]

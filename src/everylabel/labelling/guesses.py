@@ -1,12 +1,11 @@
-"""The model's guesses about items, and which of them people may see.
+"""The model's guesses about all items: predictions, the map, near copies, and the data of queues.
 
-The guess is hidden for leased random checks and for test items: seeing it would bias the check. What takes
-the whole pool blocks: the desk's thread only copies, and the caller's thread computes.
+What takes the whole pool blocks: the desk's thread only copies, and the caller's thread computes.
 """
 
 import threading
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,77 +17,29 @@ from everylabel.labelling.state.types import Refused, Value, absent_in_reply, in
 from everylabel.selection.pool import Where
 from everylabel.selection.pool.sparse import all_but
 
+if TYPE_CHECKING:
+    from everylabel.labelling.views import Views
+
 NO_CLASS = -1  # in place of a class's number
 MOST_NUMBERS = 200_000  # probabilities on a page of predictions
-BLIND = ("check", "audit")  # reasons of leases whose guess is hidden
 
 
 @dataclass(eq=False)
 class Guesses:
-    """The guesses of a desk's model. Call the methods that do not block on the desk's thread."""
+    """The guesses about all items; all methods but `check_can_scan` block."""
 
-    desk: Desk
+    views: "Views"
     _counting: Any = field(default_factory=threading.Lock)
     # of the whole pool: version of the state, guess for each item, number of items predicted as each class
-    _last: tuple[int, np.ndarray, dict[int, int]] = field(default_factory=lambda: (-1, np.zeros(0, int), {}))
+    _last: tuple[int, np.ndarray, dict[int, int]] = -1, np.zeros(0, int), {}
+
+    @property
+    def desk(self) -> Desk:
+        return self.views.desk
 
     @property
     def state(self) -> State:
-        return self.desk.state
-
-    @property
-    def has_learned(self) -> bool:
-        """Whether the model has learned anything: labels, suggestions or class names."""
-        learner = self.desk.learner
-        return bool(self.state.labels) or learner.names is not None or learner.evidence is not None
-
-    def of(self, item: int) -> tuple[Any, float]:
-        """Return the predicted class of an item, in a multi-label project the classes, and the certainty.
-
-        The certainty is the largest probability of a class.
-        """
-        learner = self.desk.learner  # a class of this round's events has no column yet
-        probs = learner.probabilities(item)
-        if self.state.multi_label:
-            pairs = zip(learner.columns, learner.predicted(probs).tolist(), strict=False)
-            return [number for number, predicted in pairs if predicted], float(probs.max())
-        return (learner.columns[int(probs.argmax())] if learner.columns else None), float(probs.max())
-
-    def fields(self, item: int) -> dict[str, Any]:
-        """Return the fields of an answer that hold the model's guess from before it."""
-        guess, sure = self.of(item)
-        return {"guesses": guess} if self.state.multi_label else {"guess": guess, "sure": sure}
-
-    def shown(self, item: int) -> Any:
-        """Return the predicted class or classes of an item; None before any training, and if hidden."""
-        return None if item in self.checks() or not self.has_learned else self.of(item)[0]
-
-    def probabilities(self, item: int, person: str | None = None) -> list[float] | None:
-        """Return probabilities by class number; None before any training, and if hidden.
-
-        They are 0 for classes that people (or one person) ruled out.
-        """
-        if item in self.checks() or not self.has_learned:
-            return None
-        probs = np.zeros(len(self.state.classes))
-        present = list(self.state.book.present)
-        probs[present] = self.desk.learner.probabilities(item)[: len(present)]
-        ruled_out = sorted(self.state.ruled_out(item, person))
-        if ruled_out:  # the others share their probability
-            total = probs.sum()
-            probs[ruled_out] = 0.0
-            probs *= total / max(probs.sum(), 1e-12)
-        by_number: list[float] = probs.round(6).tolist()
-        return by_number
-
-    def checks(self) -> set[int]:
-        """Return items leased as random checks or tests: their guesses are hidden."""
-        leases, test = self.state.leases.values(), self.state.test
-        return {lease.item for lease in leases if lease.reason in BLIND or lease.item in test}
-
-    def hidden(self) -> frozenset[int]:
-        """Return items with hidden guesses: leased checks, the test set and items gone from the source."""
-        return frozenset({*self.checks(), *self.state.test, *self.state.missing})
+        return self.views.desk.state
 
     @property
     def can_scan(self) -> bool:
@@ -182,7 +133,7 @@ class Guesses:
 
         def look() -> tuple[np.ndarray, dict[int, Value], set[int], bool]:
             where = self.desk.learner.pool.state[: len(guesses)][:among].copy()
-            return where, dict(self.state.labels), self.checks(), self.has_learned
+            return where, dict(self.state.labels), self.views.checks(), self.views.has_learned
 
         guesses = self.all()
         where, labels, checks, has_learned = self.desk.read(look).result()
@@ -210,13 +161,13 @@ class Guesses:
                 dict(state.labels),
                 {item: list(given) for item, given in state.answers.items()},
                 {} if assessed is None else assessed.left_out,
-                self.hidden(),
+                self.views.hidden(),
                 state.multi_label,
                 final=frozenset(state.adjudicated()),
                 consensus={i: found for i, found in agreed.items() if found is not None},
                 is_assessed=assessed is not None,
             )
-            logits = learner.pool.scan() if self.has_learned else None
+            logits = learner.pool.scan() if self.views.has_learned else None
             return data, logits, list(state.book.present), learner
 
         data, logits, present, learner = self.desk.read(look).result()
@@ -237,7 +188,7 @@ class Guesses:
 
         def guessed(items: list[int]) -> tuple[np.ndarray, np.ndarray] | None:
             """Return the guessed classes, and whether each is sure; None unless the first is and is shown."""
-            if item in self.hidden() or not self.has_learned or self.state.multi_label:
+            if item in self.views.hidden() or not self.views.has_learned or self.state.multi_label:
                 return None
             probs = self.desk.learner.probabilities_of(items)[:, : len(self.state.book.present)]
             sure = probs.max(axis=1) >= SURE
@@ -248,7 +199,7 @@ class Guesses:
             return self.desk.learner.pool.features if can_compare else None
 
         def same() -> tuple[int | None, dict[int, bool]]:
-            hidden = {*self.hidden(), *self.state.answers}
+            hidden = {*self.views.hidden(), *self.state.answers}
             free = [i for i in near if i not in hidden]
             found = guessed([item, *free])
             if found is None:

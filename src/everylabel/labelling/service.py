@@ -236,7 +236,7 @@ class Service:
     def _guess_before(self, i: int) -> dict[str, Any]:
         """Return the fields of an answer that hold the model's guess before any answer to the item."""
         doubt = self.state.first_doubt(i)
-        return self.views.guesses.fields(i) if doubt is None else {"guess": doubt.guess, "sure": doubt.sure}
+        return self.views.guess_fields(i) if doubt is None else {"guess": doubt.guess, "sure": doubt.sure}
 
     def _only_class(self, value: int | str) -> int:
         """Return the number of a class that is the only class of an item; refuse in a multi-label project."""
@@ -326,7 +326,7 @@ def label_many(
     desk, views, wanted = service.desk, service.views, list(dict.fromkeys(items))
 
     def given_to(item: str, number: int, bulk: int) -> events.Label | events.MultiLabel:
-        before = views.guesses.fields(service.state.position[item])
+        before = views.guess_fields(service.state.position[item])
         if service.state.multi_label:
             present, absent = ([], [number]) if remove else ([number], [])
             return events.MultiLabel(item, present, absent, bulk=bulk, **before)

@@ -15,9 +15,11 @@ from dataclasses import asdict
 from itertools import count
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from everylabel.labelling import progress
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.guesses import BLIND, Guesses
+from everylabel.labelling.guesses import Guesses
 from everylabel.labelling.joining import Arriving
 from everylabel.labelling.quality.accuracy import FEWEST, Interval
 from everylabel.labelling.quality.by_class import FEWEST_OF_CLASS
@@ -52,6 +54,7 @@ STRATEGIES = {  # title and sentence
 }
 assert set(STRATEGIES) - {REVIEW} <= set(RULES)
 OFFERED = [name for name in STRATEGIES if name != REVIEW]  # in any project
+BLIND = ("check", "audit")  # reasons of leases whose guess is hidden: seeing it would bias the answer
 OPEN_AFTER_REPORT = 60.0  # seconds for which a page counts as open after its last report
 Reply = dict[str, Any]
 ShowItem = Callable[[str], dict[str, Any]]
@@ -67,12 +70,13 @@ def offered(state: State) -> list[str]:
 class Views:
     """The state of a project as replies; call all methods but `progress` on the desk's thread.
 
+    guesses : what takes the whole pool; it does not delay the desk
     show : returns an item, by its id, as the page displays it
     """
 
     def __init__(self, desk: Desk, show: ShowItem) -> None:
         self.desk, self.show = desk, show
-        self.guesses, self.presence = Guesses(desk), Presence(desk)
+        self.guesses, self.presence = Guesses(self), Presence(desk)
         self.arriving = Arriving()  # items on their way into the pool
         self.network: progress.NetworkState | None = None  # progress of fine-tuning the encoder
 
@@ -103,7 +107,7 @@ class Views:
         counts = self.guesses.counts()
 
         def look() -> Reply:
-            predicted = counts if self.guesses.has_learned else None
+            predicted = counts if self.has_learned else None
             return {**self.figures(person, predicted), "curve": progress.curve(self.state)}
 
         reply: Reply = self.desk.read(look).result()
@@ -141,12 +145,12 @@ class Views:
 
     def states(self, items: list[int]) -> list[Reply]:
         """Return for each item whether it is labelled, its label and the model's guess."""
-        return [{**self._state(i), "guess": self.guesses.shown(i)} for i in items]
+        return [{**self._state(i), "guess": self.shown_guess(i)} for i in items]
 
     def item(self, item: str) -> Reply:
         """Return everything known about one item."""
         i = self.position(item)
-        probs, answers = self.guesses.probabilities(i), progress.answers_to(self.state, i)
+        probs, answers = self.probabilities(i), progress.answers_to(self.state, i)
         return {"item": self.show(item), **self._state(i), "probabilities": probs, "answers": answers}
 
     def position(self, item: str) -> int:
@@ -222,16 +226,16 @@ class Views:
         lease = self.state.leases.get(person)
         if lease is None:
             return None
-        own, guesses = self.state.answer_of(lease.item, person), self.guesses
+        own = self.state.answer_of(lease.item, person)
         return {
             "item": self.show(self.state.ids[lease.item]),
             "reason": lease.reason,
             "by": lease.by,
-            "probabilities": guesses.probabilities(lease.item, person),
+            "probabilities": self.probabilities(lease.item, person),
             "suggestions": self._suggestions(lease),
             "answer": None if own == CANNOT_TELL else in_reply(own),
             "asks": self._asks(lease),
-            "predicted": guesses.shown(lease.item) if self.state.multi_label else None,
+            "predicted": self.shown_guess(lease.item) if self.state.multi_label else None,
             "ruled_out": sorted(self.state.ruled_out(lease.item, person)),
             "lease_seconds": self.state.settings["lease_seconds"],
         }
@@ -258,6 +262,48 @@ class Views:
         unlabelled = "cannot_tell" if i in self.state.answers else "out" if i in self.state.holder else "free"
         where = unlabelled if label is None else "labelled"
         return {"state": where, "label": in_reply(label), **absent_in_reply(label)}
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether the model has learned anything: labels, suggestions or class names."""
+        learner = self.desk.learner
+        return bool(self.state.labels) or learner.names is not None or learner.evidence is not None
+
+    def checks(self) -> set[int]:
+        """Return items leased as random checks or tests: their guesses are hidden."""
+        leases, test = self.state.leases.values(), self.state.test
+        return {lease.item for lease in leases if lease.reason in BLIND or lease.item in test}
+
+    def hidden(self) -> frozenset[int]:
+        """Return items with hidden guesses: leased checks, the test set and items gone from the source."""
+        return frozenset({*self.checks(), *self.state.test, *self.state.missing})
+
+    def shown_guess(self, i: int) -> Any:
+        """Return the predicted class or classes of an item; None before any training, and if hidden."""
+        return None if i in self.checks() or not self.has_learned else self.desk.learner.guess(i)[0]
+
+    def guess_fields(self, i: int) -> Reply:
+        """Return the fields of an answer that hold the model's guess from before it."""
+        guess, sure = self.desk.learner.guess(i)
+        return {"guesses": guess} if self.state.multi_label else {"guess": guess, "sure": sure}
+
+    def probabilities(self, i: int, person: str | None = None) -> list[float] | None:
+        """Return probabilities by class number; None before any training, and if hidden.
+
+        They are 0 for classes that people (or one person) ruled out.
+        """
+        if i in self.checks() or not self.has_learned:
+            return None
+        probs = np.zeros(len(self.state.classes))
+        present = list(self.state.book.present)
+        probs[present] = self.desk.learner.probabilities(i)[: len(present)]
+        ruled_out = sorted(self.state.ruled_out(i, person))
+        if ruled_out:  # the others share their probability
+            total = probs.sum()
+            probs[ruled_out] = 0.0
+            probs *= total / max(probs.sum(), 1e-12)
+        by_number: list[float] = probs.round(6).tolist()
+        return by_number
 
 
 class Tab(NamedTuple):

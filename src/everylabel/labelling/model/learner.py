@@ -233,6 +233,17 @@ class Learner:
         """Return a mask of the predicted classes of each item (n, k)."""
         return predicted(probabilities, self.thresholds_of(self.columns or (-1,)))  # one column at least
 
+    def guess(self, item: int) -> tuple[Any, float]:
+        """Return the predicted class of an item (in a multi-label project, the classes), and its certainty.
+
+        The certainty is the largest probability of a class.
+        """
+        probs = self.probabilities(item)
+        if self.multi_label:
+            pairs = zip(self.columns, self.predicted(probs).tolist(), strict=False)
+            return [number for number, is_predicted in pairs if is_predicted], float(probs.max())
+        return (self.columns[int(probs.argmax())] if self.columns else None), float(probs.max())
+
     def thresholds_of(self, numbers: Iterable[int]) -> np.ndarray | None:
         """Return the decision thresholds of classes; None in a project with one class per item."""
         if not self.multi_label:

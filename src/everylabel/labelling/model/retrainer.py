@@ -24,7 +24,7 @@ from everylabel.labelling.model.training import FeatureTable, TrainingSet
 from everylabel.labelling.quality.assessment import Assessment, AssessmentLabels, assess
 from everylabel.labelling.quality.by_class import check_weights
 from everylabel.labelling.sources.consensus import KNOWN, find_consensus
-from everylabel.labelling.state.types import WHICH, Answer
+from everylabel.labelling.state.types import WHICH, Answer, Check
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training computed: use at most a fifth of one core
@@ -131,21 +131,21 @@ class Retrainer:
 def retrain(desk: Desk) -> None:
     """Train on all current labels, apply the changes since, replace the model and estimate the accuracy."""
 
-    def look() -> tuple[TrainingSet, AssessmentLabels, Learner, FeatureTable]:
+    def look() -> tuple[TrainingSet, list[Check], AssessmentLabels, Learner, FeatureTable]:
         state = desk.state
         desk.learned.clear()  # on the desk's thread, so no label can slip in between this and the copy
         evidence = AssessmentLabels(
-            drawn=check_weights(state.standing_checks()),
+            drawn={},
             first=state.first_answers(),
             test=dict(state.test_labels),
             held_out=set(state.test),
             cross_fitted=desk.cross_fitted(),
             voted={i: state.labels[i] for i in desk.consensus if i in state.labels},
         )
-        return desk.training_set(), evidence, desk.learner, desk.rows
+        return desk.training_set(), state.standing_checks(), evidence, desk.learner, desk.rows
 
     _learn_consensus(desk)
-    training, evidence, now, rows = desk.read(look).result()
+    training, checks, evidence, now, rows = desk.read(look).result()
     labels = training.labels()
     stale = rows.scale_is_stale(now.scaled_on, training.n_items)
     if not (labels or training.names or training.suggestions or stale):
@@ -162,6 +162,7 @@ def retrain(desk: Desk) -> None:
     # the rest, and the exchange, happen in one round of the desk: no label is missed
     desk.submit(lambda: desk.replace_model(learner), alone=True).result()
     if desk.learner is learner and len(set(labels.values())) > 1:
+        evidence = evidence._replace(drawn=check_weights(checks))
         _log_assessment(desk, assess(training, trained, learner, evidence))
 
 
