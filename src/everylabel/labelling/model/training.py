@@ -34,6 +34,7 @@ from everylabel.selection.pool.features import LazyScaled, with_room
 SAMPLE = 5000  # items that the scale is fitted on, or five times the number of features if that is more
 GROWN = 1.5  # growth factor of the pool after which the scale is fitted again
 COPIED_UP_TO = 10**8  # n d: a scaled copy in single precision would take more than 400 MB
+CLASSIFIES = 1e-3  # tolerance of training that is good enough to classify
 FORMAT = "everylabel class names"
 RuledOut = Mapping[int, Collection[int]]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from everylabel.core.arrays import softmax
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.training import TrainingSet, train
+from everylabel.labelling.model.training import CLASSIFIES, TrainingSet, train
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import FirstAnswer
 from everylabel.log.events import Assessed
@@ -28,7 +28,6 @@ APART = 10  # labels between two estimates that both count
 STOP_AFTER = 60  # labels before which the page does not suggest to stop
 FORETOLD = 0.9  # probability from which the model has foretold a label that it guessed
 UNKNOWN = FirstAnswer(0)
-CLASSIFIES = 1e-3  # tolerance of training that is good enough to classify
 
 
 def last_labels(

@@ -19,6 +19,7 @@ import numpy as np
 
 from everylabel.core import fit_map
 from everylabel.core.arrays import log_softmax, softmax
+from everylabel.labelling.model.training import CLASSIFIES
 from everylabel.labelling.sources.reliability import confusion, count, label_shares
 from everylabel.labelling.state.types import CANNOT_TELL, Answer
 from everylabel.models.scaling import suited_precision
@@ -30,7 +31,6 @@ UNLIKELY = 0.01  # prior probability that an answerer is useless: people are ass
 FOLDS, PASSES = 5, 2  # folds of the head, and how often it is retrained on the consensus so far
 ROUNDS, SETTLED = 50, 1e-4  # maximum number of EM rounds; mean change of q at which they end
 CAREFUL = 0.9  # probability that an answer is right, at first
-CLASSIFIES = 1e-3  # tolerance of training that is good enough to classify
 
 
 class ItemConsensus(NamedTuple):

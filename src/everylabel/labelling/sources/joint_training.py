@@ -26,8 +26,8 @@ import numpy as np
 from everylabel.core import Posterior, fit_map, laplace
 from everylabel.core.arrays import softmax
 from everylabel.core.updates.partial import note_shares
-from everylabel.labelling.model.training import RuledOut, in_order
-from everylabel.labelling.sources.consensus import CLASSIFIES, UNLIKELY
+from everylabel.labelling.model.training import CLASSIFIES, RuledOut, in_order
+from everylabel.labelling.sources.consensus import UNLIKELY
 from everylabel.labelling.sources.evidence import SoftTargets, evidence_of, measure
 from everylabel.labelling.sources.reliability import Confusion
 from everylabel.labelling.state.types import Suggestions
