@@ -236,7 +236,7 @@ CORE = [
     Mutant("labelling/quality/accuracy.py", "np.where(known, 0.5, 1.0) * weights", "0.5 * weights", "labelling/test_accuracy.py"),
     Mutant("labelling/quality/accuracy.py", "_rows(unlabelled, np.ones(len(unlabelled)))", "_rows(unlabelled, np.zeros(len(unlabelled)))", "labelling/test_accuracy.py"),
     Mutant("labelling/quality/accuracy.py", "(probs * (1.0 - probs)) @ rows / len(unlabelled)", "probs @ rows / len(unlabelled)", "labelling/test_accuracy.py"),
-    Mutant("labelling/quality/by_class.py", "n / (n + by_class)", "n / by_class", "labelling/test_check_weights.py"),
+    Mutant("labelling/state/types.py", "n / (n + by_class)", "n / by_class", "labelling/test_check_weights.py"),
     Mutant("labelling/sources/reliability.py", "gammaln(a + rows) - gammaln(a)", "gammaln(a + rows)", "labelling/test_sources.py"),
     Mutant("labelling/sources/reliability.py", "(counts + a * (1.0 - r) * shares)", "counts", "labelling/test_sources.py"),
     Mutant("labelling/sources/reliability.py", "betaln(x + 1, n - x + 1)", "betaln(x + 1, n + 1)", "labelling/test_sources.py"),

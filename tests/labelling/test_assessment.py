@@ -10,8 +10,7 @@ from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.training import FeatureTable, TrainingSet, train
 from everylabel.labelling.quality.assessment import AssessmentLabels, assess
-from everylabel.labelling.quality.by_class import check_weights
-from everylabel.labelling.state.types import Place
+from everylabel.labelling.state.types import Place, check_weights
 from everylabel.selection.pool import Where
 from tests.labelling.desks import FEATURES, IDS, N, Y, fingerprint, label, service
 
@@ -28,8 +27,8 @@ def test_verdicts_are_those_of_models_that_did_not_know_the_label(tmp_path: Path
         label(made, 60)
         checks, labels = check_weights(made.state.standing_checks()), dict(made.state.labels)
         training, learner = trained(labels)  # type: ignore[arg-type]
-        evidence = AssessmentLabels(checks, made.state.first_answers())
-        found = assess(training, learner.trained, learner, evidence)
+        evidence = AssessmentLabels(made.state.first_answers())
+        found = assess(training._replace(drawn=checks), learner.trained, learner, evidence)
     assert (found.body.labels, found.body.checks) == (60, len(checks))
     right = 0
     for i in checks:
@@ -70,7 +69,8 @@ def test_assessment_is_logged_once_and_does_not_change_labels(tmp_path: Path) ->
 def test_a_pool_that_is_labelled_to_the_end_has_nothing_left() -> None:
     labels = dict(enumerate(Y[:N].tolist()))
     training, learner = trained(labels)
-    found = assess(training, learner.trained, learner, AssessmentLabels(dict.fromkeys(range(20), 1.0)))
+    training = training._replace(drawn=dict.fromkeys(range(20), 1.0))
+    found = assess(training, learner.trained, learner, AssessmentLabels())
     assert found.body.estimate is None
     assert found.body.gain is None
 
@@ -78,7 +78,7 @@ def test_a_pool_that_is_labelled_to_the_end_has_nothing_left() -> None:
 def test_the_test_set_is_judged_by_the_model_that_never_saw_it(tmp_path: Path) -> None:
     labels, test = dict(enumerate(Y[:40].tolist())), {i: int(Y[i]) for i in range(100, 160)}
     training, learner = trained(labels)
-    found = assess(training, learner.trained, learner, AssessmentLabels({}, {}, test, set(test) | {200}))
+    found = assess(training, learner.trained, learner, AssessmentLabels({}, test, set(test) | {200}))
     mean = np.asarray(train(FEATURES, labels, 10).mean)
     right = (FEATURES[100:160] @ mean[:-1] + mean[-1]).argmax(axis=1) == Y[100:160]
     assert found.test is not None
@@ -93,10 +93,10 @@ def test_the_test_set_is_judged_by_the_model_that_never_saw_it(tmp_path: Path) -
 def test_checks_are_judged_by_people_where_the_model_learned_a_consensus() -> None:
     labels = dict(enumerate(Y[:60].tolist()))
     training, learner = trained(labels)
-    drawn = dict.fromkeys(range(40), 1.0)
-    found = assess(training, learner.trained, learner, AssessmentLabels(drawn))
+    training = training._replace(drawn=dict.fromkeys(range(40), 1.0))
+    found = assess(training, learner.trained, learner, AssessmentLabels())
     voted = {i: (labels[i] + 1) % 10 for i in range(20)}
-    other = assess(training, learner.trained, learner, AssessmentLabels(drawn, voted=voted))
+    other = assess(training, learner.trained, learner, AssessmentLabels(voted=voted))
     right, less = (
         sum(pair["count"] for pair in each.checks["confusion"] if pair["true"] == pair["guess"])
         for each in (found, other)

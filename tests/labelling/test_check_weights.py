@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from everylabel.labelling.quality.by_class import check_weights
-from everylabel.labelling.state.types import Check
+from everylabel.labelling.state.types import Check, check_weights
 
 
 def test_checks_of_a_class_count_as_many_as_chance_would_have_drawn() -> None:

@@ -26,11 +26,10 @@ from everylabel.labelling.model.learner import Learner, WarmStart
 from everylabel.labelling.model.training import ClassNames, FeatureTable, TrainingSet
 from everylabel.labelling.next_item import NextItem, is_open_to, priority_item, skipped_item
 from everylabel.labelling.quality.assessment import Assessment
-from everylabel.labelling.quality.by_class import check_weights
 from everylabel.labelling.sources.consensus import ItemConsensus, certainty, doubtful
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
-from everylabel.labelling.state.types import CANNOT_TELL, FREE, REVIEW, Place, Refused
+from everylabel.labelling.state.types import CANNOT_TELL, FREE, REVIEW, Place, Refused, check_weights
 from everylabel.log import events
 from everylabel.log.events import Body, Event, Leased, Release
 from everylabel.models.scaling import Scaling

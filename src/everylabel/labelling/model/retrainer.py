@@ -22,9 +22,8 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Learner, WarmStart
 from everylabel.labelling.model.training import FeatureTable, TrainingSet
 from everylabel.labelling.quality.assessment import Assessment, AssessmentLabels, assess
-from everylabel.labelling.quality.by_class import check_weights
 from everylabel.labelling.sources.consensus import KNOWN, find_consensus
-from everylabel.labelling.state.types import WHICH, Answer, Check
+from everylabel.labelling.state.types import WHICH, Answer
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training computed: use at most a fifth of one core
@@ -131,21 +130,20 @@ class Retrainer:
 def retrain(desk: Desk) -> None:
     """Train on all current labels, apply the changes since, replace the model and estimate the accuracy."""
 
-    def look() -> tuple[TrainingSet, list[Check], AssessmentLabels, Learner, FeatureTable]:
+    def look() -> tuple[TrainingSet, AssessmentLabels, Learner, FeatureTable]:
         state = desk.state
         desk.learned.clear()  # on the desk's thread, so no label can slip in between this and the copy
         evidence = AssessmentLabels(
-            drawn={},
             first=state.first_answers(),
             test=dict(state.test_labels),
             held_out=set(state.test),
             cross_fitted=desk.cross_fitted(),
             voted={i: state.labels[i] for i in desk.consensus if i in state.labels},
         )
-        return desk.training_set(), state.standing_checks(), evidence, desk.learner, desk.rows
+        return desk.training_set(), evidence, desk.learner, desk.rows
 
     _learn_consensus(desk)
-    training, checks, evidence, now, rows = desk.read(look).result()
+    training, evidence, now, rows = desk.read(look).result()
     labels = training.labels()
     stale = rows.scale_is_stale(now.scaled_on, training.n_items)
     if not (labels or training.names or training.suggestions or stale):
@@ -162,7 +160,6 @@ def retrain(desk: Desk) -> None:
     # the rest, and the exchange, happen in one round of the desk: no label is missed
     desk.submit(lambda: desk.replace_model(learner), alone=True).result()
     if desk.learner is learner and len(set(labels.values())) > 1:
-        evidence = evidence._replace(drawn=check_weights(checks))
         _log_assessment(desk, assess(training, trained, learner, evidence))
 
 

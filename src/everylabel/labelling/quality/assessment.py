@@ -37,7 +37,6 @@ CrossFitted = Mapping[int, Mapping[int, float]]  # item -> class -> probability 
 class AssessmentLabels(NamedTuple):
     """The labels from which the model's quality is assessed."""
 
-    drawn: Mapping[int, float]  # weights of labelled items that were drawn at random
     first: Mapping[int, FirstAnswer] = MappingProxyType({})  # the first answer to each item
     test: Mapping[int, Any] = MappingProxyType({})  # label of each labelled test item
     held_out: Collection[int] = ()  # all test items
@@ -74,7 +73,7 @@ def assess(
     idx, truth = in_order(judged)
     without = left_out_probabilities(posterior, len(idx), learner.evidence)
     _use_cross_fitted(without, idx, training.columns, evidence.cross_fitted)
-    guess, drawn = without.argmax(axis=1), _weights(idx, evidence)
+    guess, drawn = without.argmax(axis=1), _weights(idx, training)
     first = [evidence.first.get(i, UNKNOWN) for i in idx.tolist()]
     sure_before = np.array([answer.sure for answer in first], float)  # nan: unknown
     right_before = np.array([answer.guess for answer in first]) == np.array(training.columns)[truth]
@@ -110,7 +109,7 @@ def _assess_sets(
     thresholds = learner.thresholds_of(training.columns)
     idx, truth = targets(labels, k, True)
     without = left_out_probabilities(posterior, len(idx))
-    drawn = _weights(idx, evidence)
+    drawn = _weights(idx, training)
     at = np.flatnonzero(drawn)
     guess = predicted(without[at], thresholds)
     checks = set_figures(truth[at], guess, drawn[at], training.columns)
@@ -126,9 +125,9 @@ def _assess_sets(
     return Assessment(_estimate(labels, at, figures), checks, tested, left_out)
 
 
-def _weights(idx: np.ndarray, evidence: AssessmentLabels) -> np.ndarray:
+def _weights(idx: np.ndarray, training: TrainingSet) -> np.ndarray:
     """Return the weights of labelled items (n,), 0 for those that were not drawn at random."""
-    return np.array([evidence.drawn.get(i, 0.0) for i in idx.tolist()])
+    return np.array([training.drawn.get(i, 0.0) for i in idx.tolist()])
 
 
 def _estimate(labels: Mapping[int, Any], checks: np.ndarray, figures: Mapping[str, Any]) -> Assessed:
@@ -183,7 +182,7 @@ def _gain(
     if the model learns from suggestions: training without the last labels would measure their sources again.
     """
     labels = {item: training.columns[column] for item, column in training.labels().items()}
-    last = last_labels(labels, evidence.first, evidence.drawn)
+    last = last_labels(labels, evidence.first, training.drawn)
     if training.suggestions or not evidence.cross_fitted.keys().isdisjoint(last):
         return {}
     brought = gain(training, learner, last, items, probs)

@@ -3,21 +3,16 @@
 Each item has a truth (its label), a guess (the prediction) and a weight m:
     precision of c = sum m [truth = guess = c] / sum m [guess = c],   recall = the same / sum m [truth = c]
 Intervals are Wilson's for (sum m)^2 / sum m^2 items. A share of fewer than FEWEST_OF_CLASS items is not
-reported. The weights correct for classes that were checked more than others: n checks are drawn among all
-free items, and n_c more among the items predicted as c, which are a share s_c of the free ones. Each check
-has the weight (the balance heuristic, Veach & Guibas 1995)
-    m = n / (n + sum_c n_c / s_c)
-summed over the classes c that its item was predicted as: one, or any number in a multi-label project.
+reported. The weights correct for classes that were checked more than others (`check_weights`).
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from everylabel.labelling.quality.accuracy import wilson
-from everylabel.labelling.state.types import Check
 
 FEWEST_OF_CLASS = 10  # items that a class needs for its figures
 
@@ -56,22 +51,3 @@ def share(
         return None
     m = weights[among]
     return wilson(float(m @ hit[among] / m.sum()), float(m.sum() ** 2 / (m @ m)))._asdict()
-
-
-def check_weights(checks: Sequence[Check]) -> dict[int, float]:
-    """Return the weight m of each checked item; see the module's head."""
-    n = sum(check.among is None for check in checks)
-    shares: defaultdict[int, list[float]] = defaultdict(list)
-    for check in checks:
-        if check.among is not None:
-            shares[check.among].append(check.share)
-    more = {c: len(some) ** 2 / sum(some) for c, some in shares.items()}  # n_c / s_c, s_c the mean share
-    weights = {}
-    for check in checks:
-        if isinstance(check.guess, tuple):  # the classes that the item was predicted as
-            guess = {*check.guess} if check.among is None else {*check.guess, check.among}
-        else:
-            guess = {check.guess if check.among is None else check.among}
-        by_class = sum(more.get(c, 0.0) for c in guess)
-        weights[check.item] = n / (n + by_class) if by_class else 1.0
-    return weights

@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 
 from everylabel.data.items import IdList, Numbered, id_list, stored_ids
-from everylabel.labelling.quality.by_class import check_weights
 from everylabel.labelling.state.types import (
     AUTO,
     CANNOT_TELL,
@@ -42,6 +41,7 @@ from everylabel.labelling.state.types import (
     Tally,
     Value,
     bulk_of,
+    check_weights,
 )
 from everylabel.log import events
 from everylabel.log.events import Body, Event

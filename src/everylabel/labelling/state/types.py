@@ -10,7 +10,7 @@ as sums, so that adding an answer costs the same however many there are. "Cannot
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -389,6 +389,31 @@ class Check(NamedTuple):
     guess: int | tuple[int, ...]  # several classes in a multi-label project
     among: int | None = None  # the predicted class it was drawn among; None: all free items
     share: float = 1.0  # share of the free items that were predicted as that class
+
+
+def check_weights(checks: Sequence[Check]) -> dict[int, float]:
+    """Return the weight m of each checked item; it corrects for classes that were checked more than others.
+
+    n checks are drawn among all free items, and n_c more among the items predicted as c, which are a share
+    s_c of the free ones. Each check has the weight (the balance heuristic, Veach & Guibas 1995)
+        m = n / (n + sum_c n_c / s_c)
+    summed over the classes c that its item was predicted as: one, or any number in a multi-label project.
+    """
+    n = sum(check.among is None for check in checks)
+    shares: defaultdict[int, list[float]] = defaultdict(list)
+    for check in checks:
+        if check.among is not None:
+            shares[check.among].append(check.share)
+    more = {c: len(some) ** 2 / sum(some) for c, some in shares.items()}  # n_c / s_c, s_c the mean share
+    weights = {}
+    for check in checks:
+        if isinstance(check.guess, tuple):  # the classes that the item was predicted as
+            guess = {*check.guess} if check.among is None else {*check.guess, check.among}
+        else:
+            guess = {check.guess if check.among is None else check.among}
+        by_class = sum(more.get(c, 0.0) for c in guess)
+        weights[check.item] = n / (n + by_class) if by_class else 1.0
+    return weights
 
 
 class Suggestion(NamedTuple):
