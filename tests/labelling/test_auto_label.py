@@ -306,7 +306,7 @@ def test_model_answers_one_class_and_items_stay_in_the_pool_for_the_others(tmp_p
         auto_label.start(again.views, "me", 0.3, 0.8, class_=0).result()
         auto_label.take_back(again.views, "me").result()
         assert again.state.partly == done, "stopping takes nothing back"
-        assert not again.state.confirms
+        assert not again.state.confirmation
         auto_label.take_back(again.views, "me").result()
         assert not again.state.partly
         assert not again.state.kept
@@ -342,11 +342,11 @@ def test_promise_about_a_class_is_not_made_of_the_class_it_is_merged_into() -> N
 def test_confirmations_pause_while_their_class_is_gone() -> None:
     made = state(("", events.Settings(multi_label=True)), ("me", Promise(0.05, 0.95, class_=1)))
     took(made, ("me", AutoLabel(IDS[0], sure=0.9, level=0, present=[1], absent=[])))
-    assert made.confirms
+    assert progress.finishing(made) is not None
     took(made, ("me", events.Remove(1)))
-    assert (made.confirms, progress.finishing(made)) == (False, None)
+    assert (made.confirmation, progress.finishing(made)) == (None, None)
     took(made, ("me", events.Restore(1)))
-    assert made.confirms
+    assert made.confirmation
 
 
 def test_promise_of_earlier_labels_outlives_later_confirmations() -> None:

@@ -99,14 +99,14 @@ def test_disputed_and_cannot_tell() -> None:
 
 
 def test_agreement_of_people_and_sources_is_by_pairs(tmp_path: Path) -> None:
-    from everylabel.labelling.service import Said, suggest
+    from everylabel.labelling.service import SentSuggestion, suggest
     from tests.labelling.desks import IDS
 
     with service(tmp_path / "log.sqlite") as made:
         for i, (a, b) in enumerate([(0, 0), (1, 2), (3, 3)]):
             made.label("Ann", IDS[i], a).result()
             made.label("Ben", IDS[i], b).result()
-        suggest(made, "me", "llm", [Said(IDS[1], 1), Said(IDS[9], 1)]).result()
+        suggest(made, "me", "llm", [SentSuggestion(IDS[1], 1), SentSuggestion(IDS[9], 1)]).result()
         told = made.desk.read(made.views.sources).result()
     assert [(each["name"], each["agree"], each["shared"]) for each in told["people"]] == [
         ("Ann", 2, 3),

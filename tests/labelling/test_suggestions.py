@@ -8,7 +8,8 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.service import Said, Service, suggest
+from everylabel.labelling.service import SentSuggestion as Sent
+from everylabel.labelling.service import Service, suggest
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import LabelSet, State
 from everylabel.labelling.state.types import Refused, Suggestion
@@ -33,7 +34,7 @@ def state_after(*bodies: events.Body) -> State:
 
 
 def give(made: Service, source: str = "llm", said: np.ndarray = SAID) -> Any:
-    rows = [Said(IDS[i], int(said[i])) for i in range(N)]
+    rows = [Sent(IDS[i], int(said[i])) for i in range(N)]
     return suggest(made, "me", source, rows).result()
 
 
@@ -86,7 +87,7 @@ def test_probabilities_of_classes_follow_merges_and_removals() -> None:
 
 def test_sent_probabilities_are_kept_once(tmp_path: Path) -> None:
     with service(tmp_path / "log.sqlite") as made:
-        said = [Said(IDS[0], "3", 0.6, {"3": 0.6, "4": 0.4})]
+        said = [Sent(IDS[0], "3", 0.6, {"3": 0.6, "4": 0.4})]
         assert suggest(made, "me", "llm", said).result()["new"] == 1
         assert suggest(made, "me", "llm", said).result()["new"] == 0
         one = made.state.suggestions["llm"][IDS[0]]
@@ -221,13 +222,13 @@ def test_suggestions_survive_a_restart(tmp_path: Path) -> None:
 def test_suggestions_of_unknown_items_and_classes_are_refused_whole(tmp_path: Path) -> None:
     with service(tmp_path / "log.sqlite") as made:
         for wrong in (
-            Said("nobody", 0),
-            Said(IDS[1], 99),
-            Said(IDS[1], "no"),
-            Said(IDS[1], 0, None, {"no": 1}),
+            Sent("nobody", 0),
+            Sent(IDS[1], 99),
+            Sent(IDS[1], "no"),
+            Sent(IDS[1], 0, None, {"no": 1}),
         ):
             with pytest.raises(Refused):
-                suggest(made, "me", "llm", [Said(IDS[0], 0), wrong]).result()
+                suggest(made, "me", "llm", [Sent(IDS[0], 0), wrong]).result()
         assert made.state.suggestions == {}
 
 
@@ -246,16 +247,16 @@ def test_an_import_again_writes_only_what_is_new(tmp_path: Path) -> None:
 def test_sent_suggestions_are_all_taken_or_none_with_a_reason(tmp_path: Path) -> None:
     with service(tmp_path / "log.sqlite") as made:
         before = fingerprint(made)
-        cases: list[tuple[list[Said], str]] = [
-            ([Said(IDS[0], "0"), Said("x", "0"), Said("y", "0")], r"2 items are not in this project: x, y;"),
-            ([Said(IDS[0], "ten"), Said(IDS[1], 3)], r"1 class is not .*: ten; .*\"add_classes\": true"),
-            ([Said(IDS[0], 99)], r"class is 99"),
+        cases: list[tuple[list[Sent], str]] = [
+            ([Sent(IDS[0], "0"), Sent("x", "0"), Sent("y", "0")], r"2 items are not in this project: x, y;"),
+            ([Sent(IDS[0], "ten"), Sent(IDS[1], 3)], r"1 class is not .*: ten; .*\"add_classes\": true"),
+            ([Sent(IDS[0], 99)], r"class is 99"),
         ]
         for said, message in cases:
             with pytest.raises(Refused, match=message):
                 suggest(made, "me", "llm", said).result()
         assert fingerprint(made) == before
-        rows = [Said(IDS[0], "0"), Said(IDS[1], "ten", 0.5), Said(IDS[0], "ten")]
+        rows = [Sent(IDS[0], "0"), Sent(IDS[1], "ten", 0.5), Sent(IDS[0], "ten")]
         told = suggest(made, "me", "llm", rows, add_classes=True).result()
         assert told == {"new": 2, "suggestions": 2, "repeated": 1, "added_classes": ["ten"]}
         assert made.state.suggestions_to(0)[0][1].class_ == made.state.book.number("ten")
@@ -263,7 +264,7 @@ def test_sent_suggestions_are_all_taken_or_none_with_a_reason(tmp_path: Path) ->
 
 def test_probabilities_that_are_all_zero_stand_for_the_class_alone(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
-        suggest(made, "me", "llm", [Said(IDS[0], 1, 0.0, {CLASSES[1]: 0.0}), Said(IDS[1], 2)]).result()
+        suggest(made, "me", "llm", [Sent(IDS[0], 1, 0.0, {CLASSES[1]: 0.0}), Sent(IDS[1], 2)]).result()
         label(made, 12)
         retrain(made.desk)  # an older version wrote such a suggestion; training must not fail
         (found,) = made.state.suggested()

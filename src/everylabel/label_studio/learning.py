@@ -20,7 +20,7 @@ from everylabel.label_studio.annotations import (
 from everylabel.label_studio.api import Json
 from everylabel.label_studio.configuration import Configuration
 from everylabel.labelling.desk import Finish
-from everylabel.labelling.service import Said, Service, suggest
+from everylabel.labelling.service import SentSuggestion, Service, suggest
 from everylabel.labelling.state.state import State
 from everylabel.log import events
 from everylabel.projects.log import LONGEST_PERSON
@@ -98,7 +98,7 @@ class Learning:
         if self.state.multi_label:
             return 0
         known, control = self.configuration.classes, self.configuration.control
-        found: dict[str, list[Said]] = {}
+        found: dict[str, list[SentSuggestion]] = {}
         for one in predictions:
             task, score = str(one.get("task")), one.get("score")
             choices = choices_of(one.get("result"), control)
@@ -106,7 +106,7 @@ class Learning:
             if name in known and self.state.book.named(name) is not None and task in self.state.position:
                 sure = score if isinstance(score, int | float) and 0 <= score <= 1 else None
                 version = str(one.get("model_version") or UNNAMED)[:LONGEST_PERSON]
-                found.setdefault(version, []).append(Said(task, name, sure))
+                found.setdefault(version, []).append(SentSuggestion(task, name, sure))
         saved = [suggest(self.service, "", source, said) for source, said in found.items()]
         return sum(each.result()["new"] for each in saved)
 

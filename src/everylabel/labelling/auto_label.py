@@ -144,7 +144,7 @@ def take_back(views: Views, person: str) -> Future[Reply]:
     """End the confirmations; if none are running, remove the model's labels. People's labels stay."""
 
     def change() -> None:
-        labelled = () if views.state.confirms else sorted({*views.state.finished, *views.state.partly})
+        labelled = () if views.state.confirmation else sorted({*views.state.finished, *views.state.partly})
         for item in labelled:
             views.desk.emit(person, AutoLabel(views.state.ids[item]))
         if views.state.promise is not None or views.state.kept:

@@ -254,15 +254,15 @@ def _promised(kept: Promise) -> dict[str, Any]:
 
 def finishing(state: State) -> dict[str, Any] | None:
     """Return the progress of the confirmations for auto-labelling; None if none are running."""
-    now = certificate_of(state) if state.confirms else None
-    if now is None or state.promise is None:
+    now, promise = certificate_of(state), state.confirmation
+    if now is None or promise is None:
         return None
     least = len(state.proposals) if now.certified is None else now.certified
     ready = sum(level >= least for _, _, level in state.proposals.values())
     return {
-        "class": state.promise.class_,
-        "rate": state.promise.rate,
-        "confidence": state.promise.confidence,
+        "class": promise.class_,
+        "rate": promise.rate,
+        "confidence": promise.confidence,
         "items": now.size,  # items that the model would label
         "confirmed": now.confirmed,
         "wrong": now.wrong,

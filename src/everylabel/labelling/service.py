@@ -365,7 +365,7 @@ def label_many(
     return desk.submit(command)
 
 
-class Said(NamedTuple):
+class SentSuggestion(NamedTuple):
     """A suggestion as sent: a class by number or name, with a score or a probability for each class."""
 
     item: str
@@ -378,7 +378,7 @@ def suggest(
     service: Service,
     person: str,
     source: str,
-    said: Sequence[Said],
+    sent: Sequence[SentSuggestion],
     add_classes: bool = False,
 ) -> Future[Reply]:
     """Save a source's suggestions, except those that it has made before.
@@ -390,7 +390,7 @@ def suggest(
         state = service.state
         if state.multi_label:
             raise Refused(409, "several_classes", NO_SUGGESTIONS)
-        missing = [item for item in dict.fromkeys(one.item for one in said) if item not in state.position]
+        missing = [item for item in dict.fromkeys(each.item for each in sent) if item not in state.position]
         if missing:
             many = counted(len(missing), "item is", "items are")
             raise Refused(
@@ -398,16 +398,16 @@ def suggest(
                 "unknown_item",
                 f"{many} not in this project: {listed(missing)}; nothing was saved, expected its ids",
             )
-        values = dict.fromkeys(value for one in said for value in (one.value, *one.probabilities))
+        values = dict.fromkeys(value for each in sent for value in (each.value, *each.probabilities))
         named = [value for value in values if isinstance(value, str)]
         new = [name for name in named if state.book.named(name) is None]
         if new and not add_classes:
             many = counted(len(new), "class is", "classes are")
-            known = listed([state.classes[number] for number in state.book.order], 12) or "none yet"
+            there = listed([state.classes[number] for number in state.book.order], 12) or "none yet"
             raise Refused(
                 422,
                 "unknown_class",
-                f"{many} not in this project: {listed(new, 12)}; nothing saved, expected some of {known}. "
+                f"{many} not in this project: {listed(new, 12)}; nothing saved, expected some of {there}. "
                 'To add them, send "add_classes": true',
             )
         try:
@@ -418,18 +418,18 @@ def suggest(
         for name in new:
             service.desk.emit(person, events.NewClass(name))
             numbers[name] = state.book.number(name)
-        all_said = {
-            one.item: Suggestion(
-                numbers[one.value],
-                one.score,
-                {numbers[name]: p for name, p in one.probabilities.items() if p},
+        by_item = {
+            each.item: Suggestion(
+                numbers[each.value],
+                each.score,
+                {numbers[name]: p for name, p in each.probabilities.items() if p},
             )
-            for one in said
+            for each in sent
         }
         counts = {
-            "new": write_suggestions(service.desk, person, source, all_said),
+            "new": write_suggestions(service.desk, person, source, by_item),
             "suggestions": len(state.suggestions[source]),
-            "repeated": len(said) - len(all_said),
+            "repeated": len(sent) - len(by_item),
         }
         return lambda: counts | {"added_classes": new}
 

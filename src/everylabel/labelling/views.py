@@ -242,9 +242,9 @@ class Views:
 
     def _asks(self, lease: Lease) -> int | None:
         """Return the class that a confirmation is about; None: all classes."""
-        promise = self.state.promise
-        confirms = self.state.confirms and lease.reason == "audit" and lease.item in self.state.proposals
-        return promise.class_ if confirms and promise is not None else None
+        promise = self.state.confirmation
+        is_proposal = lease.reason == "audit" and lease.item in self.state.proposals
+        return promise.class_ if is_proposal and promise is not None else None
 
     def _suggestions(self, lease: Lease) -> list[Reply]:
         """Return the suggestions for a leased item; empty if it was ever a random check or a test item."""

@@ -327,12 +327,6 @@ def each_row(
         yield from (Row(*row) for some in found.partitions() for row in some)
 
 
-def read_chain(connection: sa.Connection, project: str, seq: int) -> str | None:
-    """Return the chain of one event."""
-    query = sa.select(events.c.chain).where(events.c.project == project, events.c.seq == seq)
-    return connection.execute(query).scalar()
-
-
 def read_items(connection: sa.Connection, project: str) -> str | None:
     """Return the stored source."""
     query = sa.select(items.c["items"]).where(items.c.project == project)
@@ -353,8 +347,8 @@ def replace_items(connection: sa.Connection, project: str, text: str) -> None:
 
 def move_head(connection: sa.Connection, project: str, head: Head, to: Head) -> bool:
     """Replace a head; return False if it was not there, or its event is another."""
-    last = read_chain(connection, project, head.seq)
-    if head.seq and last != head.chain:
+    query = sa.select(events.c.chain).where(events.c.project == project, events.c.seq == head.seq)
+    if head.seq and connection.execute(query).scalar() != head.chain:
         return False
     ours = (heads.c.project == project, heads.c.seq == head.seq, heads.c.chain == head.chain)
     return connection.execute(sa.update(heads).where(*ours).values(**to._asdict())).rowcount == 1

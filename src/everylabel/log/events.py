@@ -302,7 +302,6 @@ class Retired(_Kind, frozen=True, tag="retired"):
 OfClasses = NewClass | ClassChanged | Arrange | Remove | Restore
 Answered = Label | MultiLabel | NoneOfThese | CannotTell | Skip | Not  # all subclasses of `Answer`
 OfItem = Leased | Release | HeldOut | AutoLabel | ContentChanged | Missing | Answered
-OfModel = Assessed | Generation
 Body = (
     Project
     | OfClasses
@@ -314,7 +313,8 @@ Body = (
     | Sent
     | Extended
     | Suggested
-    | OfModel
+    | Assessed
+    | Generation
     | Retired
 )
 KINDS: dict[str, type[Body]] = {str(body.__struct_config__.tag): body for body in get_args(Body)}

@@ -122,11 +122,12 @@ def certify(
 
 def certificate_of(state: State) -> Certificate | None:
     """Return the progress of confirming the model's proposals; None if no confirmation is running."""
-    if not state.confirms or state.promise is None or state.promise.rate is None:
+    promise = state.confirmation
+    if promise is None or promise.rate is None:
         return None
     where = [level for _, _, level in state.proposals.values()]
     found = (is_wrong(state, item, said) for item, (said, _, _) in state.proposals.items())
-    return certify(where, found, rate=state.promise.rate, confidence=state.promise.confidence)
+    return certify(where, found, rate=promise.rate, confidence=promise.confidence)
 
 
 def is_wrong(state: State, item: int, said: Value) -> bool | None:

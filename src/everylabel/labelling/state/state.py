@@ -170,11 +170,12 @@ class State:
         return None if value is None else value.current(self.book)
 
     @property
-    def confirms(self) -> bool:
-        """Whether people are confirming labels that the model proposes; False once their class is removed."""
-        if self.promise is None or self.promise.rate is None or self.promise.kept:
-            return False
-        return self.promise.class_ is None or self.promise.class_ in self.book.order
+    def confirmation(self) -> events.Promise | None:
+        """The promise for which people confirm labels now; None without one, or if its class was removed."""
+        promise = self.promise
+        if promise is None or promise.kept or promise.class_ not in (None, *self.book.order):
+            return None
+        return promise
 
     def labelled_by_model(self) -> list[int]:
         """Return the auto-labelled items whose classes remain."""

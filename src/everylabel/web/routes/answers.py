@@ -21,7 +21,7 @@ from pydantic import (
 
 from everylabel.data.items import LONGEST_ID, Sent
 from everylabel.labelling import auto_label
-from everylabel.labelling.service import Said, Service, label_many, suggest
+from everylabel.labelling.service import SentSuggestion, Service, label_many, suggest
 from everylabel.labelling.state.types import most_probable
 from everylabel.labelling.views import Tab
 from everylabel.projects.log import IMPORTER, LONGEST_PERSON
@@ -170,12 +170,12 @@ class SuggestedItem(Body):
         return self
 
     @property
-    def said(self) -> Said:
+    def said(self) -> SentSuggestion:
         """Return item, class, score and probabilities."""
         if self.class_ is not None:
-            return Said(self.item, self.class_, self.score)
+            return SentSuggestion(self.item, self.class_, self.score)
         assert self.probabilities is not None
-        return Said(self.item, *most_probable(self.probabilities), self.probabilities)
+        return SentSuggestion(self.item, *most_probable(self.probabilities), self.probabilities)
 
 
 class SuggestionsBody(PersonBody):
