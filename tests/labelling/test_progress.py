@@ -7,7 +7,7 @@ from everylabel.labelling import progress
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import Agreement
-from everylabel.log.events import Assessed, CannotTell, Event, Label, Project
+from everylabel.log.events import Assessed, CannotTell, Event, Generation, Label, Project
 
 
 def state(n_labels: int, n_checks: int = 0) -> State:
@@ -100,3 +100,18 @@ def test_curve_has_a_limited_number_of_points_and_keeps_the_last() -> None:
         "high": None,
         "checks": 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("tuned", "told"),
+    [
+        (0.9, "right on 90\xa0% of held-out labels, before 85\xa0%."),
+        (0.852, "held-out labels got higher probabilities (right on 85\xa0%, before 85\xa0%)."),
+        (0.84, "held-out labels got higher probabilities (right on 84\xa0%, before 85\xa0%)."),
+    ],
+)
+def test_a_better_network_is_not_said_to_be_right_more_often_if_it_is_not(tuned: float, told: str) -> None:
+    made = state(140)
+    made.generations = [Generation(1, 140, trusted=True, frozen_accuracy=0.85, tuned_accuracy=tuned)]
+    sentence = progress.NetworkState().sentence(made)
+    assert sentence == f"Since label 140 the model reads your items better: {told}"

@@ -65,13 +65,16 @@ class NetworkState:
             minutes = max(1, round(self.items * SECONDS_AN_ITEM / 60))
             return f"Fine-tuning would take about {minutes} minutes: switch it on in the settings."
         if not state.generations:
-            return "The network learns once there are enough labels."
+            return "The network learns from 32 labels on, with four per class on average."
         last = state.generations[-1]
         if not last.trusted:
             return f"At {last.labels} labels fine-tuning did not help; it is tried again later."
-        before, after = last.frozen_accuracy, last.tuned_accuracy
+        before, after = _percent(last.frozen_accuracy), _percent(last.tuned_accuracy)
         better = f"Since label {last.labels} the model reads your items better"
-        return f"{better}: right on {_percent(after)} of held-out labels, before {_percent(before)}."
+        if round(100 * last.tuned_accuracy) > round(100 * last.frozen_accuracy):
+            return f"{better}: right on {after} of held-out labels, before {before}."
+        more = "held-out labels got higher probabilities"  # judged by the log loss (models/finetuning/)
+        return f"{better}: {more} (right on {after}, before {before})."
 
     def reply(self, state: State) -> dict[str, Any]:
         """Return the progress as a reply."""
