@@ -61,6 +61,7 @@ def test_planted_errors_are_proposed_first_and_counted(tmp_path: Path) -> None:
         assert np.mean(np.isin(chosen[:12], WRONG)) > 0.8
         told = made.views.figures("me")["review"]
         assert told["checks"] == 12
+        assert told["corrected"] == np.isin(proposed, WRONG).sum()
         assert told["low"] <= len(WRONG) <= told["high"]
         assert told["high"] - told["low"] < 60
         settings = made.desk.read(made.views.session, "me").result()["strategies"]

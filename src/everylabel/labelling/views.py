@@ -205,7 +205,8 @@ class Views:
             return None
         enough = found.checks >= FEWEST
         interval = found.n_wrong._asdict() if enough else dict.fromkeys(Interval._fields)
-        return {"labels": len(found.items), "checks": found.checks, "needed": FEWEST, **interval}
+        counts = {"labels": len(found.items), "corrected": found.n_corrected, "checks": found.checks}
+        return {**counts, "needed": FEWEST, **interval}
 
     def _names(self) -> Reply | None:
         """Return whether the model uses class names, and a sentence; None without an encoder for them."""

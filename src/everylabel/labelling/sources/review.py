@@ -84,7 +84,8 @@ class Reviewed(NamedTuple):
     items: np.ndarray  # (m,)
     wrong: np.ndarray  # (m,) probability that the label is wrong
     n_wrong: Interval  # number of given labels that are wrong
-    checks: int  # random checks that it is based on
+    n_corrected: int  # labels for which people gave another class
+    checks: int  # random checks that `n_wrong` is based on
 
     def proposals(self, free: np.ndarray, n: int) -> list[int]:
         """Return up to n free items whose labels are most probably wrong; free : (items,) bool."""
@@ -102,4 +103,5 @@ def review_given(training: TrainingSet, features: "np.ndarray | LazyScaled") -> 
     drawn = {rows[item]: weight for item, weight in training.drawn.items() if rows.get(item) in people}
     wrong = review(features[given.items], given.classes, training.n_classes, people, drawn)
     n_wrong = number_wrong(wrong, given.classes, people, drawn)
-    return Reviewed(given.items, wrong, n_wrong, len(drawn))
+    n_corrected = sum(int(label != given.classes[row]) for row, label in people.items())
+    return Reviewed(given.items, wrong, n_wrong, n_corrected, len(drawn))

@@ -54,9 +54,10 @@ function drawSuggestion() {
 function reviewText(review) {
   if (!review) return "";
   const all = plural(review.labels, "given label");
-  if (review.estimate === null) return `How many of the ${all} are wrong is shown after ${count(review.needed)} random checks.`;
+  const corrected = `Corrected so far: ${count(review.corrected)}.`;
+  if (review.estimate === null) return `${corrected} How many of the ${all} are wrong is shown after ${count(review.needed)} random checks.`;
   const between = `${count(review.low)} to ${count(review.high)}`;
-  return `About ${count(Math.round(review.estimate))} of ${all} are wrong (${between}).`;
+  return `About ${count(Math.round(review.estimate))} of ${all} are wrong (${between}). ${corrected}`;
 }
 
 function accuracyText({ accuracy, low, high, checks }) {
@@ -67,17 +68,20 @@ function accuracyText({ accuracy, low, high, checks }) {
 
 function row(each) {
   const agrees = each.answered ? `${count(each.agree)} of ${count(each.answered)}` : "–";
-  return tableRow(each.name, [count(each.suggestions), accuracyText(each), agrees, errors(each.confusions)]);
+  return tableRow(each.name, [count(each.suggestions), accuracyText(each), agrees]);
 }
 
-const errors = (confusions) =>
-  confusions.map(({ said: one, label: other, n }) => `${className(one)} for ${className(other)} (${count(n)})`).join(", ") || "–";
+/** Sentences below a table on the classes that each source or person confuses. */
+function confusions(sources, verb) {
+  const pair = ({ said: one, label: other, n }) => `“${className(one)}” instead of “${className(other)}” (${count(n)})`;
+  const told = sources.filter((each) => each.confusions.length);
+  return told.map((each) => make("p", { className: "meta", dir: "auto" }, `${each.name} ${verb} ${each.confusions.map(pair).join(", ")}.`));
+}
 
 function personRow(each) {
   const speed = each.per_minute === null ? "–" : each.per_minute.toFixed(1);
   const agrees = each.shared ? `${count(each.agree)} of ${count(each.shared)}` : "–";
-  const cells = [count(each.answers), speed, agrees, errors(each.confusions)];
-  return tableRow(each.name, cells);
+  return tableRow(each.name, [count(each.answers), speed, agrees]);
 }
 
 function pairRow({ names, items, share, alpha }) {
@@ -107,8 +111,10 @@ export async function openSources() {
   try {
     const { sources, people, pairs } = await get("/api/sources");
     body.replaceChildren(
-      ...table(["source", "suggestions", "accuracy", "agrees with labels", "says … for …"], sources.map(row)),
-      ...table(["person", "answers", "per minute", "others agree", "says … for …"], people.map(personRow)),
+      ...table(["source", "suggestions", "accuracy", "agrees with labels"], sources.map(row)),
+      ...confusions(sources, "most often suggests"),
+      ...table(["person", "answers", "per minute", "others agree"], people.map(personRow)),
+      ...confusions(people, "most often differs from others:"),
       ...table(["pair", "shared items", "agree", "Krippendorff's alpha"], pairs.map(pairRow)),
     );
     setText(status, sources.length ? NOTE : "");
