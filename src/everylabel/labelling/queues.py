@@ -229,13 +229,13 @@ def _cannot_tell(data: QueueData, request: QueueRequest) -> list[QueueItem]:
 
 QUEUES = {
     "between": Queue(
-        "Half sure", "Items whose class the model is not sure of", "class if any", _between, scans=True
+        "Unsure", "Items whose class the model is not sure of", "class if any", _between, scans=True
     ),
     "predicted": Queue("Predicted", "Items predicted as a class", "class if any", _predicted, scans=True),
     "more": Queue(
         "Find more", "Items that may be of a class, even if it is not predicted", "class", _more, scans=True
     ),
-    "like": Queue("Most alike", "Items most similar to this one", "item", _like, scans=True),
+    "like": Queue("Most alike", "Items most similar to the one on the screen", "item", _like, scans=True),
     "unanswered": Queue(
         "Unanswered", "Answered items without a yes or no to a class", "class", _unanswered, of_sets=True
     ),

@@ -147,6 +147,8 @@ def test_order_merge_and_bring_back_by_keyboard(bank_page: Page, bank: Server) -
     page.until(lambda: page.text("#sure-0") == "Merge the classes")
     page.press(TAB, ENTER)
     page.until(lambda: shown(page) == ["1", "2"])
+    assert page.script("return document.activeElement.id") == "undo-classes"  # its class is gone
+    page.until(lambda: page.text("dialog .live") == "“card_lost” is merged into “cash”")  # the page is inert
     assert bank.get("/api/progress?person=keyboard")["classes"][0]["labels"] == 1
     assert "merged “card_lost” into “cash”" in page.text(".class-dialog")
     page.script("document.getElementById('undo-classes').focus()")
@@ -262,6 +264,22 @@ def test_a_long_text_gets_the_height_that_few_classes_leave(bank_page: Page) -> 
         document.querySelector(".actions").getBoundingClientRect().bottom]""")
     assert card > 450
     assert bottom <= 800
+
+
+WORDS = """const [text] = arguments;
+return import("/static/state.js").then(({ state, setTask }) =>
+    setTask({ ...state.task, item: { ...state.task.item, fields: [], text } }))"""
+
+
+def test_classes_stay_in_place_from_a_longer_text_to_a_shorter_one(bank_page: Page) -> None:
+    bank_page.open("steady")
+    tops = []
+    for words in (3, 16, 3, 22, 9, 3):
+        bank_page.script(WORDS, "a few more words " * words)
+        tops.append(bank_page.find("#classes").rect["y"])
+    assert tops[0] < tops[1] == tops[2] < tops[3] == tops[4] == tops[5]
+    bank_page.size(390, 844, mobile=True)  # the page scrolls there: no room is kept
+    bank_page.until(lambda: bank_page.find(".stage").rect["height"] < tops[3] / 2)
 
 
 def test_queues_fit_a_phone(bank_page: Page) -> None:

@@ -147,7 +147,11 @@ def test_a_new_class_moves_no_button(driver: webdriver.Chrome, letters: Server, 
         _add(page, name)
         now = _places(page)
         for number, place in before.items():
-            assert all(abs(now[number][side] - at) < 1 for side, at in place.items()), (number, place, now)
+            assert all(abs(now[number][side] - at) < 1 for side, at in place.items()), (
+                number,
+                place,
+                now[number],
+            )
     assert len(now) == len(before) + 2
     corners = {(each["x"], each["y"]) for each in now.values()}
     assert len(corners) == len(now)

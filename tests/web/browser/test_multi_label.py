@@ -53,8 +53,12 @@ def page(driver: webdriver.Chrome, several: Server) -> Iterator[Page]:
     assert page.console() == []
 
 
+def _names(page: Page, buttons: str) -> list[str]:
+    return [str(each.get_attribute("textContent")) for each in page.all(f"#classes {buttons} .name")]
+
+
 def _ticked(page: Page) -> list[str]:
-    return [each.get_attribute("title") or "" for each in page.all('#classes [aria-pressed="true"]')]
+    return _names(page, '[aria-pressed="true"]')
 
 
 def _label(server: Server, item: str) -> list[int] | None:
@@ -127,8 +131,8 @@ def test_predicted_classes_are_marked_and_ticked_only_when_asked_for(page: Page)
         if page.all("#classes .predicted"):
             break
         page.answer(ENTER)
-    marked = page.find("#classes .predicted")
-    assert marked.get_attribute("aria-description") == "predicted by the model"
+    assert page.find("#classes .predicted").get_attribute("aria-description") == "predicted by the model"
+    marked = _names(page, ".predicted")
     assert _ticked(page) == []
     page.dialog("?")
     assert "Dashed edge\nThe model predicts this class" in page.text("dialog .key-list")
@@ -136,7 +140,7 @@ def test_predicted_classes_are_marked_and_ticked_only_when_asked_for(page: Page)
     page.dialog(",")
     page.find("#start-ticked").click()
     page.close()
-    page.until(lambda: marked.get_attribute("title") in _ticked(page))
+    page.until(lambda: _ticked(page) == marked)
 
 
 def test_names_have_the_same_room_without_the_guess(page: Page) -> None:
@@ -283,6 +287,7 @@ def test_one_class_is_confirmed_by_yes_and_no_and_answered_by_the_model(page: Pa
         if "Confirmation" not in page.text("#reason"):
             break
         assert page.text("#question") == "Is it politics?", "the guess is hidden"
+        assert "confirmed" in page.text("#finishing")
         time.sleep(ECHO)
         item = page.item
         page.press("y" if WORDS["politics"] in page.text("#item") else "n")
@@ -290,6 +295,8 @@ def test_one_class_is_confirmed_by_yes_and_no_and_answered_by_the_model(page: Pa
     page.until(lambda: "politics" in page.text("dialog.finishing [role=status]"))
     page.script("document.querySelectorAll('dialog.finishing .primary')[1].click()")
     page.until(lambda: not page.all("dialog[open]") and not page.busy)
+    assert page.text("#tick") == "The model has answered politics"
+    assert page.text("#finishing") == ""
     page.find(".side [data-do=finish]").click()
     page.until(lambda: "The model has answered politics" in page.text("dialog.finishing"))
     page.find("dialog.finishing .quiet").click()

@@ -7,7 +7,7 @@ from selenium import webdriver
 from tests.web.browser.conftest import fresh
 from tests.web.browser.pages import BACKSPACE, ENTER, SHIFT, Page
 from tests.web.browser.servers import Server
-from tests.web.browser.texts import ARABIC, JOINED_NAME, LONG_NAME, MARKUP, write_texts
+from tests.web.browser.texts import ARABIC, CLASSES, JOINED_NAME, LONG_NAME, MARKUP, write_texts
 
 
 def test_markup_is_shown_as_text(text_page: Page) -> None:
@@ -145,7 +145,7 @@ def test_a_long_class_name_stays_in_its_button(text_page: Page) -> None:
     text_page.open("names")
     for width in (1280, 360):
         text_page.size(width, 800)
-        button = text_page.find(f'#classes [title="{LONG_NAME}"]')
+        button = text_page.find(f'#classes [data-class="{CLASSES.index(LONG_NAME)}"]')
         assert text_page.script("return arguments[0].scrollWidth <= arguments[0].clientWidth", button)
         assert button.size["height"] < 140
 
@@ -202,8 +202,24 @@ def test_names_are_not_cut(text_page: Page) -> None:
         button.prepend(cap);
         document.getElementById("likely-box").hidden = false;
         document.getElementById("likely").replaceChildren(button)"""
-    text_page.script(likely, f'#classes [title="{JOINED_NAME}"]')
+    text_page.script(likely, f'#classes [data-class="{CLASSES.index(JOINED_NAME)}"]')
     assert text_page.script(CUT, "#likely .name") == []
+
+
+def test_each_of_many_classes_is_in_sight_on_a_phone(text_page: Page, texts: Server) -> None:
+    item = texts.post("/api/next", person="thumb")["next"]["item"]["id"]
+    texts.post("/api/label", person="thumb", item=item, **{"class": 4})
+    text_page.size(390, 844, mobile=True)
+    text_page.open("thumb")
+    while "Random check" in text_page.text("#reason"):
+        text_page.answer(" ")
+    text_page.until(lambda: len(text_page.all("#likely .class")) == 3)
+    for likely in (3, 5):
+        shown = [each for each in text_page.all("#likely .class, #classes .class") if each.is_displayed()]
+        assert len(shown) == len({each.get_attribute("data-class") for each in shown}) == len(CLASSES)
+        assert len(text_page.all("#likely .class")) == likely
+        text_page.size(1280, 820)  # turned, or another window
+        text_page.until(lambda: len(text_page.all("#likely .class")) == 5)
 
 
 def test_many_classes_stand_by_likelihood(text_page: Page, texts: Server) -> None:

@@ -81,7 +81,7 @@ def test_key_n_shows_the_next_proposal_and_y_the_next_item(page: Page, taught: S
     page.press("u")
     page.until(lambda: page.text("#ruled-out") == "" and not page.busy)
     now = _question(page)  # training in the background may have changed its mind
-    assert page.text("#live") == f"Undone. Is it {now}?"
+    assert page.text("#live") == f"Undone: not {first}. Is it {now}?"
     time.sleep(ECHO)
     assert page.answer("y") == item
     assert _last(taught, "yes") == [("label", item, int(now))]

@@ -13,9 +13,12 @@ export function accuracyFigures({ checks, estimate, low, high }) {
 /** Nothing is certain: a share that rounds to 100 % is shown as "above 99 %". */
 const share = (value) => (value > 0.995 ? "above 99\u00a0%" : percent(value));
 
-function note({ checks, needed, estimate, labels }, every, labelled) {
+function note({ accuracy, settings, labelled, finished }) {
+  const { checks, needed, estimate, labels } = accuracy;
+  const every = settings.check_every;
   if (estimate !== null) {
-    return `On unlabelled items, estimated from ${plural(checks, "random check")}${labels === labelled ? "" : ` (at label ${count(labels)})`}`;
+    const items = finished?.items ? "items that no person has labelled" : "unlabelled items";
+    return `On ${items}, estimated from ${plural(checks, "random check")}${labels === labelled ? "" : ` (at label ${count(labels)})`}`;
   }
   if (needed && !every) return "Random checks are switched off in the settings.";
   if (needed) return `Known after ${plural(needed, checks ? "more random check" : "random check")}. ${drawn(every)} a random check.`;
@@ -24,9 +27,9 @@ function note({ checks, needed, estimate, labels }, every, labelled) {
 
 const drawn = (every) => (every === 1 ? "Every item is" : `One item in ${count(every)} is`);
 
-/** Accuracy without any model, for comparison: 95 % may be worth nothing. */
-function baseline({ estimate, commonest, share: part, better }) {
-  if (estimate === null || commonest === null) return [];
+/** Accuracy without any model, for comparison: 95 % may be worth nothing. With few checks it is not known well. */
+function baseline({ checks, estimate, commonest, share: part, better }) {
+  if (estimate === null || commonest === null || (better && checks < ENOUGH_CHECKS)) return [];
   const name = className(commonest);
   const baseline = `Always answering “${name}” would be right on about ${percent(part)}.`;
   return better ? [baseline] : [baseline, " ", make("strong", {}, "The model is no better than that yet.")];
@@ -60,11 +63,12 @@ function testNote(test) {
   return estimate === null ? `${far}.` : `${far}; right on ${share(estimate)} (${range(low, high)}) of ${count(n)}.`;
 }
 
-export function drawAccuracy({ accuracy, settings, test, labelled }) {
+export function drawAccuracy(progress) {
+  const { accuracy, settings, test } = progress;
   const [figure, beside] = accuracyFigures(accuracy);
   setText(byId("accuracy"), figure);
   setText(byId("accuracy-range"), beside);
-  setText(byId("accuracy-note"), note(accuracy, settings.check_every, labelled));
+  setText(byId("accuracy-note"), note(progress));
   byId("accuracy-baseline").replaceChildren(...baseline(accuracy));
   setText(byId("test-note"), testNote(test));
   setText(byId("accuracy-why"), howMeasured(accuracy, settings.check_every));

@@ -130,60 +130,60 @@ function meant() {
   return last?.isUndo ? last.item : null;
 }
 
-async function answer(path, extra, said, doing) {
+/** Answers the item; `name` is the answer in words, empty for a skip. */
+async function answer(path, extra, name, doing) {
   const item = meant();
-  if (item !== null) await inTurn({ isUndo: false, item, run: () => give(item, path, extra, said, doing) });
+  if (item !== null) await inTurn({ isUndo: false, item, run: () => give(item, path, extra, name, doing) });
   else if (state.task) missed();
 }
 
-async function give(item, path, extra, said, doing) {
+async function give(item, path, extra, name, doing) {
   if (state.task?.item.id !== item) {
     missed(); // undone, and leased to somebody else by now
     return false;
   }
   const body = { person: state.person, item };
-  const reply = await exchange(() => save(path, { ...body, ...extra }), said, doing);
-  if (reply) rememberAnswer(reply, item, path === NO_CLASS ? { class: state.multiLabel ? [] : NONE } : extra);
+  const reply = await exchange(() => save(path, { ...body, ...extra }), () => (name ? `Saved: ${name}` : "Skipped"), doing);
+  if (reply) rememberAnswer(reply, item, name, path === NO_CLASS ? { class: state.multiLabel ? [] : NONE } : extra);
   return reply;
 }
 
-function rememberAnswer(reply, item, extra) {
-  state.undoable.push({ saved: reply.saved, item });
+function rememberAnswer(reply, item, name, extra) {
+  state.undoable.push({ saved: reply.saved, item, name });
   const others = meanwhileText(reply.meanwhile, extra.class ?? extra.present ?? null);
   if (others) toast(others, { problem: true });
 }
 
 export function label(number) {
-  const name = className(number);
-  return answer("/api/label", { class: number }, () => `Saved: ${name}`, LEARNING);
+  return answer("/api/label", { class: number }, className(number), LEARNING);
 }
 
 /** Saves the classes of an item in a multi-label project; `absent` defaults to all others. */
 export function labelSet(present, absent = null) {
   const name = absent === null ? className(present) : present.length ? `yes, ${className(present)}` : `not ${className(absent)}`;
-  return answer("/api/label_set", { present, absent }, () => `Saved: ${name}`, LEARNING);
+  return answer("/api/label_set", { present, absent }, name, LEARNING);
 }
 
 /** Rules out a class; the item stays for the next proposal. */
-export const ruleOut = (number) => answer("/api/not", { class: number }, () => `Saved: not ${className(number)}`, LEARNING);
+export const ruleOut = (number) => answer("/api/not", { class: number }, `not ${className(number)}`, LEARNING);
 
 /** Labels several items with one class; one undo reverts all of them. */
 export async function labelMany(items, number, remove = false) {
-  const name = className(number);
   const body = { person: state.person, items, class: number, remove };
-  const said = () => `Saved: ${plural(items.length, "item")} ${remove ? "without" : "as"} ${name}`;
-  const reply = await exchange(() => save("/api/label_many", body), said, LEARNING);
+  const name = (n) => `${plural(n, "item")} ${remove ? "without" : "as"} ${className(number)}`;
+  const reply = await exchange(() => save("/api/label_many", body), () => `Saved: ${name(items.length)}`, LEARNING);
   if (!reply) return;
-  state.undoable.push({ saved: reply.saved, item: null });
   const { labelled, left_out: left } = reply.bulk;
+  state.undoable.push({ saved: reply.saved, item: null, name: name(labelled) });
   if (left.length) toast(`${plural(labelled, "item")} saved; ${count(left.length)} open on somebody else's screen.`, { problem: true });
+  else toast(`${name(labelled)}. One undo takes back all of them.`);
 }
 
-export const skip = () => answer("/api/skip", {}, () => "Skipped");
+export const skip = () => answer("/api/skip", {}, "");
 
-export const noneOfThese = () => answer(NO_CLASS, {}, () => "Saved: none of these", LEARNING);
+export const noneOfThese = () => answer(NO_CLASS, {}, className(NONE), LEARNING);
 
-export const cannotTell = () => answer("/api/cannot_tell", {}, () => "Saved: cannot tell");
+export const cannotTell = () => answer("/api/cannot_tell", {}, "cannot tell");
 
 /** The item that an undo brings back now; unknown for two undos in a row. */
 function broughtBack() {
@@ -202,7 +202,8 @@ async function takeBack() {
   const body = { person: state.person };
   const last = state.undoable.pop();
   if (last) body.saved = last.saved;
-  const reply = await exchange(() => save("/api/undo", body), () => "Undone", LEARNING);
+  const said = last?.name ? `Undone: ${last.name}` : "Undone";
+  const reply = await exchange(() => save("/api/undo", body), () => said, LEARNING);
   if (!reply) state.undoable = [];
   return reply;
 }

@@ -20,6 +20,7 @@ import { draw as drawTicks, startTicks, toggle } from "./ticks.js";
 
 const WITHOUT_FILTER = 10;
 const LIKELY = 5;
+const LIKELY_ON_PHONE = 3;
 const FIRST = 2; // classes that move beside each other while the next one is added
 const SHOWN_FROM = 0.015; // lowest probability shown
 const ORDER = "1234567890";
@@ -88,7 +89,7 @@ function classButton(each, key) {
   const marks = { "data-class": each.id, "data-key": key };
   const longest = Math.max(...words(each).map((word) => word.length));
   const kind = each.name.length > LONG || longest > LONG_WORD ? "class long" : "class";
-  const button = make("button", { type: "button", className: kind, title: each.description ? `${each.name}: ${each.description}` : each.name, ...marks }, cap, name, share, bar);
+  const button = make("button", { type: "button", className: kind, title: each.description ? `${each.name}: ${each.description}` : null, ...marks }, cap, name, share, bar);
   button.addEventListener("click", (event) => choose(each.id, event));
   return button;
 }
@@ -142,7 +143,7 @@ function drawLikely(shown) {
   const box = byId("likely-box");
   setText(byId("no-keys"), whyNoKeys(shown));
   box.hidden = !manyClasses() || !shown;
-  const likely = box.hidden ? [] : ranked().slice(0, LIKELY);
+  const likely = box.hidden ? [] : ranked().slice(0, NARROW.matches ? LIKELY_ON_PHONE : LIKELY);
   byId("likely").replaceChildren(...likely.map((each, i) => {
     const button = classButton(each, String(i + 1));
     fill(button, state.task.probabilities[each.id]);
@@ -265,6 +266,7 @@ export function startAnswers() {
   on("guess", drawGuess);
   on("busy", drawBusy);
   on("task", drawBusy);
+  NARROW.addEventListener("change", drawGuess);
   startTicks();
   byId("filter").addEventListener("input", applyFilter);
   byId("filter").addEventListener("keydown", filterKey);

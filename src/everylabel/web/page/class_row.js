@@ -33,7 +33,7 @@ function removal(each, act) {
     { className: "removal", hidden: true },
     field(into.id, "Where do its labels go?", into),
     sure,
-    make("p", { className: "note" }, "Nothing is lost: you can bring back a removed class with its labels."),
+    make("p", { className: "note" }, "Nothing is lost: you can bring back a removed class with its labels. Classes below it move up, and so do their keys."),
   );
   into.addEventListener("change", () => setText(sure, into.value ? "Merge the classes" : "Remove the class"));
   sure.addEventListener("click", () => act.remove(each, into.value ? Number(into.value) : null));

@@ -80,7 +80,7 @@ class ClassList {
     this.list.replaceChildren(...state.classes.map((each, i) => classRow(each, i, this)));
     for (const id of open) if (byId(id)) byId(id).open = true;
     if (reply) this.drawChanges(reply);
-    if (focused) byId(focused)?.focus();
+    if (focused) (byId(focused) ?? byId("undo-classes"))?.focus(); // the button of a class that is gone: what was done, in words
   }
 
   drawChanges({ last, removed }) {

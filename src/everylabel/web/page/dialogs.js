@@ -26,7 +26,8 @@ export function showDialog(name, title, contents, { closed, keep } = {}) {
   const close = make("button", { type: "button", className: "close", "aria-label": "Close" }, "×");
   const body = make("div", { className: "dialog-body" }, ...contents);
   const dialog = make("dialog", { className: `dialog ${name}`, "aria-labelledby": "dialog-title" });
-  dialog.append(make("div", { className: "dialog-head" }, heading, close), body);
+  const live = make("div", { className: "live unseen", "aria-live": "polite", "aria-atomic": "true" });
+  dialog.append(make("div", { className: "dialog-head" }, heading, close), body, live);
   const leave = () => {
     if (!keep?.()) dialog.close();
   };

@@ -74,9 +74,9 @@ export const memory = {
   },
 };
 
-/** Announces a message to screen readers. */
+/** Announces a message to screen readers: in the open dialog, if any, as the page behind it is inert. */
 export function announce(text) {
-  setText(byId("live"), text);
+  setText([...document.querySelectorAll(".live")].at(-1), text);
 }
 
 /** Shows a short message; problems stay longer, because people have to read them. */

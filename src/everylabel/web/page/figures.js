@@ -1,7 +1,7 @@
 // The model's quality by class: precision, recall and confusions.
 import { get, newKey, post } from "./api.js";
 import { showDialog } from "./dialogs.js";
-import { announce, breakable, count, make, percent, plural, range, setText } from "./dom.js";
+import { breakable, count, make, percent, plural, range, setText } from "./dom.js";
 import { shownName, state } from "./state.js";
 
 const MEANING =
@@ -12,9 +12,9 @@ const WISHED = 10; // checks that one press requests
 const head = (...titles) => make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
 const named = (name) => make("th", { scope: "row", dir: "auto", title: name }, ...breakable(shownName(name)));
 
-/** A share with its range or, with too few checks, their number. */
+/** A share with its range or, with too few checks, how many are missing. */
 function cell(known, n, needed) {
-  if (!known) return make("td", { className: "meta" }, `${count(n)} of ${count(needed)}`);
+  if (!known) return make("td", { className: "meta" }, `${count(needed - n)} to go`);
   return make("td", {}, `${percent(known.estimate)} `, make("span", { className: "meta" }, range(known.low, known.high)));
 }
 
@@ -26,9 +26,7 @@ function wishButton(number, name, wishes, draw, status) {
   button.addEventListener("click", async () => {
     try {
       draw(await post("/api/wish", { person: state.person, class: number, checks: WISHED, key }));
-      const said = `Every second item is now a check, drawn among the items predicted as “${shownName(name)}”, until there are ${WISHED}.`;
-      setText(status, said);
-      announce(said);
+      setText(status, `Every second item is now a check, drawn among the items predicted as “${shownName(name)}”, until there are ${WISHED}.`);
     } catch (error) {
       setText(status, error.message);
     }
@@ -91,7 +89,7 @@ export async function openFigures() {
   try {
     const reply = await get("/api/figures");
     draw(reply);
-    const fewest = `A figure needs ${count(reply.needed)} random checks; until then the table counts them.`;
+    const fewest = `A figure needs ${count(reply.needed)} random checks; the table says how many are to go.`;
     setText(status, reply.checks ? MEANING + fewest : "Available after the first labels of two classes.");
   } catch (error) {
     setText(status, error.message);

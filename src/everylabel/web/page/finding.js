@@ -29,28 +29,30 @@ export function openSearch() {
   const several = make("button", { type: "button", className: "quiet", hidden: true }, "Label them together …");
   let hits = [];
   several.addEventListener("click", () => openSeveral(`Found: ${box.value.trim()}`, hits));
-  let turn = 0;
-  const look = async () => {
-    const mine = (turn += 1);
-    const text = box.value.trim();
-    if (!text) {
-      list.replaceChildren();
-      several.hidden = true;
-      setText(status, "");
-      setText(keys, "");
-      return;
-    }
+  let asked = ""; // the text of the last search
+  let search = null; // a promise of its results
+  const find = async (text) => {
     try {
-      const { items } = await get("/api/search", { q: text, limit: FOUND });
-      if (mine !== turn) return; // a later search has been answered already
+      const { items } = text ? await get("/api/search", { q: text, limit: FOUND }) : { items: [] };
+      if (text !== asked) return;
       list.replaceChildren(...items.map(itemRow));
       hits = items;
       several.hidden = items.length < 2;
-      setText(status, summary(items.length));
+      setText(status, text && summary(items.length));
       setText(keys, searchKeys(items.length));
     } catch (error) {
-      if (mine === turn) setText(status, error.message);
+      if (text !== asked) return;
+      setText(status, error.message);
+      asked = ""; // Enter tries again
     }
+  };
+  const look = () => {
+    const text = box.value.trim();
+    if (text !== asked) {
+      asked = text;
+      search = find(text);
+    }
+    return search;
   };
   const soon = settle(look, 150);
   box.addEventListener("input", soon);
@@ -105,7 +107,7 @@ function disputeRow(dispute) {
   return result(item, dispute, make("span", { className: "result-note" }, answer, about));
 }
 
-/** Items without a majority class; one more answer resolves them. */
+/** Items without a majority class. */
 export async function openDisputed() {
   const list = make("ul", { className: "results" });
   const status = make("p", { className: "note", role: "status" });
@@ -114,7 +116,7 @@ export async function openDisputed() {
   try {
     const { items } = await get("/api/disputed");
     list.replaceChildren(...items.map(disputeRow));
-    setText(status, items.length ? "People disagree on these items. The model learns the latest answer until one more answer decides. Choose an item to answer it." : "No disputed items.");
+    setText(status, items.length ? "People disagree on these items. The model learns the latest answer until another person, or a changed answer, decides. Choose an item to answer it." : "No disputed items.");
   } catch (error) {
     setText(status, error.message);
   }

@@ -2,7 +2,7 @@
 import { exchange } from "./actions.js";
 import { get, post } from "./api.js";
 import { closeDialog, showDialog } from "./dialogs.js";
-import { count, make, plural, setText, settle } from "./dom.js";
+import { byId, count, make, plural, setText, settle } from "./dom.js";
 import { className, on, shownName, state } from "./state.js";
 
 const MOST = 0.5; // largest error rate that the server accepts
@@ -54,6 +54,12 @@ export function finished({ items, classes, ...whole }) {
   return labelled.join(" ");
 }
 
+/** What was just labelled: whole items, or one class of them. */
+function labelledByModel() {
+  const { items, classes } = state.progress.finished;
+  return items ? `The model has labelled ${plural(items, "item")}` : `The model has answered ${className(classes.at(-1).class)}`;
+}
+
 /** A list of the classes, with a first entry for all of them. */
 function classList() {
   const classes = state.classes.map(({ id, name }) => make("option", { value: String(id) }, shownName(name)));
@@ -90,11 +96,11 @@ export function openFinishing() {
   };
   const act = (path, body, said) => {
     closeDialog();
-    exchange(() => post(path, { person: state.person, ...body }), () => said);
+    exchange(() => post(path, { person: state.person, ...body }), said);
   };
-  start.addEventListener("click", () => act("/api/finish/start", asked(), "Confirmations begin"));
-  go.addEventListener("click", () => act("/api/finish", {}, "The model has labelled its items"));
-  back.addEventListener("click", () => act("/api/finish/undo", {}, "Done"));
+  start.addEventListener("click", () => act("/api/finish/start", asked(), () => "Confirmations begin"));
+  go.addEventListener("click", () => act("/api/finish", {}, labelledByModel));
+  back.addEventListener("click", () => act("/api/finish/undo", {}, () => "Done"));
   const soon = settle(draw, 200);
   for (const box of [chosen, rate, sure]) box.addEventListener("input", soon);
   const sets = state.multiLabel
@@ -110,6 +116,7 @@ export function startFinishing() {
   let confirming = false;
   on("progress", () => {
     const now = state.progress.finishing;
+    setText(byId("finishing"), now ? running(now) : "");
     if (confirming && now && !now.needed) openFinishing();
     confirming = Boolean(now?.needed);
   });

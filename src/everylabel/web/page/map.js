@@ -9,7 +9,7 @@ import { classColour, isPartial, shownName, state } from "./state.js";
 
 const MARGIN = 18;
 const REACH = 14; // pixels around a point that still select it
-const LEGEND = 12;
+const LEGEND = 20;
 const MOST = 500; // items labelled at once
 const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -60,7 +60,7 @@ class Scatter {
     const pen = canvas.getContext("2d");
     pen.scale(scale, scale);
     const styles = getComputedStyle(canvas);
-    const ink = styles.getPropertyValue("--ink");
+    const ink = styles.color;
     const size = data.ids.length > 2000 ? 2.2 : 3;
     pen.globalAlpha = 0.55;
     for (let i = 0; i < data.ids.length; i += 1) if (data.label[i] === null) this.dot(pen, i, size, classColour(data.guess[i]));
@@ -75,7 +75,7 @@ class Scatter {
       pen.strokeStyle = ink;
       pen.stroke();
     }
-    if (this.active >= 0) this.dot(pen, this.active, size + 5, null, styles.getPropertyValue("--accent"));
+    if (this.active >= 0) this.dot(pen, this.active, size + 5, null, styles.accentColor);
   }
 
   dot(pen, i, radius, fill, ring) {

@@ -22,15 +22,11 @@ export function toggleTheme() {
   else document.documentElement.dataset.theme = theme;
   memory.set("theme", theme === system ? null : theme);
   showTheme();
-  changed("theme");
 }
 
 export function startTheme() {
   showTheme();
-  DARK.addEventListener("change", () => {
-    showTheme();
-    changed("theme");
-  });
+  DARK.addEventListener("change", showTheme);
 }
 
 export function toggleProbabilities() {
@@ -93,7 +89,7 @@ function namesChoice(status) {
 function networkChoice(network, status) {
   const note = make("p", { className: "note" }, network.sentence);
   if (!network.can) return make("div", { className: "field" }, make("span", {}, "Fine-tuning"), note);
-  const titles = { auto: "When it helps", on: "Also if it takes minutes", frozen: "Never" };
+  const titles = { auto: "When it helps", on: "When it helps, even if it takes minutes", frozen: "Never" };
   return choiceField("network", "Fine-tune the network", Object.entries(titles), network.setting, note, (setting) => saveSettings({ network: setting }, status));
 }
 

@@ -2,7 +2,7 @@
 import { breakable, byId, count, make, setText } from "./dom.js";
 import { confirmed } from "./finishing.js";
 import { nothing } from "./missed.js";
-import { on, state } from "./state.js";
+import { className, on, state } from "./state.js";
 
 const SKIPPED =
   "Skipped items come back at the end, the oldest first; " +
@@ -37,7 +37,7 @@ const TYPICAL = "Why this one: the model is fairly sure, and many items are like
 
 export function reasonText(task) {
   if (!task) return "";
-  if (task.answer !== null && task.reason === "asked") return "You answered this one before; a new answer replaces it";
+  if (task.answer !== null && task.reason === "asked") return `Your answer so far: ${className(task.answer)}. A new answer replaces it`;
   if (task.reason === "audit" && state.progress?.finishing) return `${REASONS.audit}. ${confirmed(state.progress.finishing)}`;
   if (task.reason !== "chosen") return REASONS[task.reason] ?? "";
   const by = task.by || state.settings.strategy;
@@ -123,6 +123,24 @@ function adaptFocus() {
   }
 }
 
+const TALLEST = 0.4; // share of the window that a card keeps for its text
+let tallest = 0; // pixels that a text needed so far
+
+/** Keeps the card as tall as the longest text so far, if that leaves all classes in sight: the buttons then stay in place
+ * from text to text. */
+function keepHeight() {
+  const card = byId("item").closest(".stage");
+  if (byId("item").dataset.kind === "image") {
+    card.style.removeProperty("--kept");
+    return;
+  }
+  tallest = Math.max(tallest, card.getBoundingClientRect().height);
+  const classes = byId("classes");
+  const needed = classes.closest(".answers").offsetHeight + classes.scrollHeight - classes.clientHeight;
+  const room = card.parentElement.clientHeight - byId("offline").offsetHeight - needed;
+  card.style.setProperty("--kept", `${Math.min(tallest, room, TALLEST * innerHeight)}px`);
+}
+
 let drawn = null;
 
 function draw() {
@@ -158,6 +176,12 @@ export function startTask() {
   on("settings", drawReason);
   on("busy", () => byId("item").classList.toggle("leaving", state.busy));
   new ResizeObserver(adaptFocus).observe(byId("item"));
+  const sizes = new ResizeObserver(keepHeight);
+  for (const part of [".stage", ".answers"]) sizes.observe(document.querySelector(part));
+  addEventListener("resize", () => {
+    tallest = 0;
+    document.querySelector(".stage").style.removeProperty("--kept");
+  });
 }
 
 /** Pictures fit the window; `z` shows them at full size, with scrolling. */
