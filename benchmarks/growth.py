@@ -40,7 +40,7 @@ from everylabel.labelling.model.retrainer import Retrainer, save_mean, saved_mea
 from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
-from everylabel.projects.log import bring_up_to_date
+from tests.projects.starts import start
 
 PEOPLE, WRONG, LATEST = 16, 0.3, 500
 MEAN = "model.mean.npz"
@@ -102,7 +102,7 @@ def opened(folder: Path, rows: FeatureTable, saved: bool = True) -> Iterator[tup
     began = time.perf_counter()
     store = Store(folder / "labels.sqlite", "pool")
     given: dict[str, Any] = {"classes": [f"class {i}" for i in range(K)], "features": rows.features}
-    state, _ = bring_up_to_date(store, rows.ids, **given)
+    state = start(store, rows.ids, **given)
     desk = Desk(rows, store, state, mean=saved_mean(folder / MEAN) if saved else None)
     try:
         yield desk, time.perf_counter() - began

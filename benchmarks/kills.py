@@ -42,8 +42,8 @@ from everylabel.labelling.state.state import digest, new_state
 from everylabel.log.events import Event, Extended, Generation
 from everylabel.log.store import Store
 from everylabel.projects.arrivals import read_watched
-from everylabel.projects.log import check_labelled
-from everylabel.projects.network import load_generation
+from everylabel.projects.folder import LogUse
+from everylabel.projects.generations import load_generation
 from everylabel.projects.project import open_project
 from tests.models.tiny import some_texts, tiny_bert
 from tests.projects import postgres
@@ -306,8 +306,7 @@ class Growing(Killed):
             time.sleep(0.1)
 
     def ids(self) -> Sequence[str]:
-        check = check_labelled(None)
-        project = open_project(self.source, folder=self.folder, keep=False, check=check, reader=read_watched)
+        project = open_project(self.source, folder=self.folder, keep=False, log=LogUse(), reader=read_watched)
         return project.ids
 
 

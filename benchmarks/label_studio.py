@@ -32,7 +32,7 @@ from everylabel.label_studio.api import Api
 from everylabel.label_studio.configuration import read_configuration
 from everylabel.label_studio.sync import OURS
 from everylabel.label_studio.tasks import ID, Tasks
-from everylabel.projects.features import write_features
+from everylabel.projects.features import Pieces
 from tests.label_studio.stand_in import TOKEN, LabelStudio
 
 WARM_UP = 20
@@ -51,7 +51,8 @@ def embedded(studio: LabelStudio, folder: Path, features: np.ndarray) -> None:
     api = Api(studio.url, TOKEN)
     Tasks(api, path, read_configuration(CONFIGURATION)).take(api.tasks(studio.number))
     options = Options(text_column="text", id_column=ID)
-    write_features(read(str(path), options), options, place, features)
+    items = read(str(path), options)
+    Pieces(place, items.kind, options.model).add(items.digests, features)
 
 
 class Annotator:

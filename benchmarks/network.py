@@ -42,7 +42,7 @@ from everylabel.models.finetuning.encoder import States
 from everylabel.models.finetuning.job import Job, write_job
 from everylabel.models.finetuning.job import run as run_job
 from everylabel.models.finetuning.tuning import FOLDS
-from everylabel.projects.log import check_labelled
+from everylabel.projects.folder import LogUse
 from everylabel.projects.network import JOB_MODULE
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
@@ -211,7 +211,7 @@ def label_on_page(rows: Rows, n: int, encoder: str, setting: str) -> dict[str, A
         source = Path(folder) / "texts.csv"
         write_texts(source, rows)
         columns: dict[str, Any] = {"text_column": "text", "id_column": "id", "classes": names}
-        project = open_project(source, model=encoder, check=check_labelled(None), **columns)
+        project = open_project(source, model=encoder, log=LogUse(), **columns)
         with opened_project(project, LabelOptions(network=setting), print, None) as (service, *_):
             desk, network = service.desk, service.views.network
             assert network is not None

@@ -21,7 +21,7 @@ from everylabel.labelling.model.training import ClassNames, Encoder, FeatureTabl
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
 from everylabel.models.class_names import phrase
-from everylabel.projects.log import bring_up_to_date
+from tests.projects.starts import start
 
 PERSON = "simulated"
 NOT_EXACT_EVERY = 5  # labels between trainings where labels are learned by updates: many classes
@@ -35,7 +35,7 @@ def served(
     taught = ClassNames(None if names is None else _encoder(data.classes, names))
     with tempfile.TemporaryDirectory() as place:
         store = Store(Path(place) / "labels.sqlite", "bench")
-        state, _ = bring_up_to_date(store, ids, classes=data.classes, settings=settings, names=taught)
+        state = start(store, ids, classes=data.classes, settings=settings, names=taught)
         desk = Desk(FeatureTable(ids, data.x), store, state, taught)
         with closing(store), closing(desk):
             yield from _labelled(Service(desk, lambda item: {"id": item}), data, prepared, stops)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.data.source_diff import RecordedRows
 from everylabel.projects.log import Label, bring_up_to_date, project_log
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 
 COMMANDS = """
@@ -41,8 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = open_project(place / "x.npz", classes=["a", "b"])
     labels = [Label(project.ids[i], "ab"[i % 2]) for i in range(10)]
     with project_log(project, None, write=True) as store:
-        store.set_items(RecordedRows(project.ids, project.digests))
-        bring_up_to_date(store, project.ids, classes=project.classes, labels=labels, project=project.id)
+        bring_up_to_date(store, project, LabelOptions(labels=labels), print)
     return project.folder
 
 

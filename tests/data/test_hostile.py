@@ -16,7 +16,7 @@ from everylabel.data import digests, media
 from everylabel.data.items import Options
 from everylabel.data.read import read
 from everylabel.data.readers.rows import read_rows
-from everylabel.projects.project import remembered
+from everylabel.projects.folder import remembered
 from tests.data.spreadsheets import MAIN, write_xlsx
 
 

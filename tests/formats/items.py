@@ -6,7 +6,8 @@ import numpy as np
 
 from everylabel.data.display import Display, Pictures, Rows, Texts
 from everylabel.data.items import Options
-from everylabel.projects.project import Project, Remembered
+from everylabel.projects.folder import Remembered
+from everylabel.projects.project import Project
 
 TEXTS = ("my card is lost", "send money", "=hello", "again")
 

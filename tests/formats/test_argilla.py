@@ -13,7 +13,8 @@ from everylabel.formats.argilla import argilla_records
 from everylabel.formats.imports import read_labels
 from everylabel.formats.records import Given
 from everylabel.labelling.state.types import ClassSet, Value
-from everylabel.projects.project import Project, Remembered
+from everylabel.projects.folder import Remembered
+from everylabel.projects.project import Project
 from tests.formats.items import TEXTS, project
 
 NESTED = [

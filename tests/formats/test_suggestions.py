@@ -11,9 +11,9 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Options
 from everylabel.formats.suggestions import read_suggestions
+from everylabel.projects.folder import Remembered
 from everylabel.projects.log import Proposed
 from everylabel.projects.options import LabelOptions
-from everylabel.projects.project import Remembered
 from tests.formats.items import TEXTS, project
 
 ROWS: list[dict[str, Any]] = [

@@ -27,7 +27,7 @@ from everylabel.formats.records import (
     prediction_records,
 )
 from everylabel.formats.tables import ItemColumns, Records, guarded, item_columns, unguarded, write_table
-from everylabel.projects.project import Remembered
+from everylabel.projects.folder import Remembered
 from tests.formats.items import project
 
 IDS = ["=cmd()", "-5", 'b,"c"', "ü\n"]

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from everylabel.cli import app as commands
-from everylabel.projects.log import check_labelled, joined_before
+from everylabel.projects.folder import LogUse
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web.server import one_thread, opened_server
@@ -57,8 +57,7 @@ def opened(source: Path, **how: Any) -> Iterator[TestClient]:
 
     how : arguments of `open_project` for a source that was never opened
     """
-    check, begin = check_labelled(None), joined_before(None)
-    project = open_project(source, keep=False, check=check, begin=begin, **how)
+    project = open_project(source, keep=False, log=LogUse(sample=True), **how)
     opening = opened_server(project, LabelOptions(port=0), _silent, _silent, None)
     with one_thread(), opening as server:
         app: Any = server.server.config.app

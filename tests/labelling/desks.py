@@ -13,7 +13,7 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import ClassNames, FeatureTable, prepare
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
-from everylabel.projects.log import bring_up_to_date
+from tests.projects.starts import start
 
 CLASSES = [str(i) for i in range(10)]
 X, Y = load_digits(return_X_y=True)
@@ -34,7 +34,7 @@ def service(
     """Yield a service on a log, which is created if necessary."""
     store = Store(path, "test")
     if not store.read():
-        bring_up_to_date(store, ids, classes=classes, settings=settings, names=names)
+        start(store, ids, classes=classes, settings=settings, names=names)
     desk = Desk(FeatureTable(ids, features, ready=True), store, names=names)
     try:
         yield Service(desk, lambda item: {"id": item})

@@ -19,8 +19,8 @@ from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
 from everylabel.log.events import Event, Project
 from everylabel.log.store import Store
-from everylabel.projects.log import bring_up_to_date
 from tests.labelling.desks import fingerprint, probabilities, until
+from tests.projects.starts import start
 
 WORDS = ["river", "engine", "violin", "harvest"]
 RNG = np.random.default_rng(0)
@@ -43,7 +43,7 @@ ENCODER = Encoder("words", _encode)
 def named(path: Path, classes: Sequence[str] = WORDS, **settings: Any) -> Iterator[Service]:
     store = Store(path, "test")
     names = ClassNames(ENCODER, path.with_suffix(".npz"))
-    bring_up_to_date(store, IDS, classes=classes, settings=settings, names=names)
+    start(store, IDS, classes=classes, settings=settings, names=names)
     desk = Desk(FeatureTable(IDS, PREPARED.features, ready=True, given=PREPARED.scaling), store, names=names)
     made = Service(desk, lambda item: {"id": item})
     try:
@@ -208,9 +208,9 @@ def test_unavailable_encoder_is_reported_and_nothing_else_changes(tmp_path: Path
 
     said: list[str] = []
     store = Store(tmp_path / "log", "test")
-    bring_up_to_date(store, IDS, classes=WORDS)
+    start(store, IDS, classes=WORDS)
     before = len(store.read())
-    bring_up_to_date(store, IDS, names=ClassNames(Encoder("words", broken)), note=said.append)
+    start(store, IDS, names=ClassNames(Encoder("words", broken)), note=said.append)
     assert said == ["the model does not learn from class names: the model does not exist"]
     assert len(store.read()) == before
     store.close()
@@ -232,7 +232,7 @@ def test_class_names_by_another_encoder_replace_the_old_ones(tmp_path: Path) -> 
     wide = ClassNames(
         Encoder("other words", lambda phrases: np.c_[_encode(phrases), _encode(phrases)]), cache
     )
-    bring_up_to_date(store, IDS, names=wide)
+    start(store, IDS, names=wide)
     both = prepare(np.c_[TEXTS, TEXTS])
     desk = Desk(FeatureTable(IDS, both.features, ready=True, given=both.scaling), store, names=wide)
     assert {vectors.shape for vectors in desk.learner.name_vectors.values()} == {(1, 32)}
@@ -274,12 +274,12 @@ def test_a_model_trained_on_names_that_have_changed_since_is_dropped(tmp_path: P
 def test_description_by_people_outlives_the_file(tmp_path: Path) -> None:
     store = Store(tmp_path / "log", "test")
     given = {"classes": WORDS, "descriptions": {"river": "water"}}
-    bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]
+    start(store, IDS, **given)  # type: ignore[arg-type]
     desk = Desk(FeatureTable(IDS, PREPARED.features, ready=True), store)
     Service(desk, lambda item: {"id": item}).classes.change("me", 0, description="sowing").result()
     desk.close()
-    bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]
-    bring_up_to_date(store, IDS, classes=WORDS, descriptions={"engine": "harvest"})
+    start(store, IDS, **given)  # type: ignore[arg-type]
+    start(store, IDS, classes=WORDS, descriptions={"engine": "harvest"})
     desk = Desk(FeatureTable(IDS, PREPARED.features, ready=True), store)
     assert desk.state.book.descriptions == {0: "sowing", 1: "harvest"}
     desk.close()

@@ -17,10 +17,10 @@ from everylabel.labelling.service import Service
 from everylabel.labelling.state.types import Refused
 from everylabel.log.events import Event, Extended
 from everylabel.log.store import Store
-from everylabel.projects.log import bring_up_to_date
 from everylabel.selection.pool import Where
 from tests.labelling.desks import CLASSES, IDS, N, X, fingerprint, label, probabilities, until
 from tests.labelling.test_restart import agree, busy, from_scratch, state_of
+from tests.projects.starts import start
 
 FIRST = 60
 ORDER = np.random.default_rng(5).permutation(N)  # in which items come
@@ -33,7 +33,7 @@ def growing(path: Path, here: int = FIRST, **settings: object) -> Iterator[Servi
     """Yield a service with the first items, or with all items that joined before."""
     store = Store(path, "test")
     try:
-        bring_up_to_date(store, COMING[:here], classes=CLASSES, settings=settings, features=RAW[:here])
+        start(store, COMING[:here], classes=CLASSES, settings=settings, features=RAW[:here])
         desk = Desk(FeatureTable(COMING[:here], RAW[:here]), store)
         try:
             yield Service(desk, lambda item: {"id": item})

@@ -11,8 +11,8 @@ from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.state.types import Refused
 from everylabel.log import events
 from everylabel.log.store import Store
-from everylabel.projects.log import bring_up_to_date
 from tests.labelling.desks import CLASSES, FEATURES, IDS, Y, fingerprint, label, service, truth
+from tests.projects.starts import start
 
 
 def test_checks_of_a_class_are_drawn_among_items_predicted_as_it(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_class_without_predictions_does_not_block_others(tmp_path: Path) -> None
 
 def _with_test(path: Path, n: int, **settings: object) -> None:
     store = Store(path, "test")
-    bring_up_to_date(store, IDS, classes=CLASSES, settings=dict(settings), test=n, note=lambda _: None)
+    start(store, IDS, classes=CLASSES, settings=dict(settings), test=str(n))
     store.close()
 
 

@@ -17,7 +17,6 @@ from everylabel.labelling.model.training import FeatureTable, train
 from everylabel.labelling.service import Service, label_many
 from everylabel.labelling.state.state import digest
 from everylabel.log.store import Store
-from everylabel.projects.log import bring_up_to_date
 from tests.labelling.desks import (
     CLASSES,
     FEATURES,
@@ -30,6 +29,7 @@ from tests.labelling.desks import (
     truth,
     until,
 )
+from tests.projects.starts import start
 
 PEOPLE = ("anna", "ben", "me")
 MEAN = "model.mean.npz"
@@ -103,7 +103,7 @@ def cached(folder: Path) -> Iterator[Service]:
     """Yield a service that starts from the mean in the folder, and saves it at the end."""
     folder.mkdir(exist_ok=True)
     mean_path, store = folder / MEAN, Store(folder / "log", "test")
-    state, _ = bring_up_to_date(store, IDS, classes=CLASSES, features=FEATURES)
+    state = start(store, IDS, classes=CLASSES, features=FEATURES)
     desk = Desk(FeatureTable(IDS, FEATURES, ready=True), store, state, mean=saved_mean(mean_path))
     try:
         yield Service(desk, lambda item: {"id": item})

@@ -18,7 +18,6 @@ from everylabel.labelling.model.retrainer import Retrainer, retrain, save_mean, 
 from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.service import Service
 from everylabel.log.store import Store
-from everylabel.projects.log import bring_up_to_date
 from tests.labelling.desks import (
     CLASSES,
     FEATURES,
@@ -31,6 +30,7 @@ from tests.labelling.desks import (
     until,
 )
 from tests.labelling.test_restart import agree, from_scratch, state_of
+from tests.projects.starts import start
 
 
 def test_a_stop_while_a_training_begins_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +207,7 @@ def test_a_model_of_items_that_could_not_be_saved_is_dropped(
     rng = np.random.default_rng(0)
     lost, kept = rng.normal(size=(2, 1, FEATURES.shape[1])).astype(np.float32)
     with closing(Store(tmp_path / "log", "test")) as store:
-        bring_up_to_date(store, IDS, classes=CLASSES, features=FEATURES)
+        start(store, IDS, classes=CLASSES, features=FEATURES)
     with service(tmp_path / "log") as made:
         desk = made.desk
         label(made, 12)

@@ -16,8 +16,9 @@ from everylabel.labelling.service import Service
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import GIVEN, REVIEW
 from everylabel.log.store import Store
-from everylabel.projects.log import Label, bring_up_to_date
+from everylabel.projects.log import Label
 from tests.labelling.desks import CLASSES, FEATURES, IDS, N, Y, label
+from tests.projects.starts import start
 
 WRONG = np.sort(np.random.default_rng(1).choice(N, 15, replace=False))
 LABELS = Y[:N].copy()
@@ -28,14 +29,13 @@ SOURCE = [Label(IDS[i], CLASSES[LABELS[i]]) for i in range(N)]
 @contextmanager
 def reviewing(path: Path, check_every: int = 0) -> Iterator[Service]:
     store = Store(path, "test")
-    bring_up_to_date(
+    start(
         store,
         IDS,
         classes=CLASSES,
         settings={"strategy": REVIEW, "check_every": check_every},
         source=SOURCE,
         review=True,
-        label_column="kind",
     )
     desk = Desk(FeatureTable(IDS, FEATURES, ready=True), store)
     try:
@@ -90,8 +90,8 @@ def test_later_starts_continue_reviewing_and_new_rows_bring_given_labels(tmp_pat
     with reviewing(tmp_path / "log.sqlite") as made:
         label(made, 2)
     store = Store(tmp_path / "log.sqlite", "test")
-    state, imported = bring_up_to_date(store, IDS, classes=CLASSES, source=SOURCE)  # without `review`
-    assert (imported, len(state.labels), state.settings["strategy"]) == (0, 2, REVIEW)
+    state = start(store, IDS, classes=CLASSES, source=SOURCE)  # without `review`
+    assert (len(state.labels), state.settings["strategy"]) == (2, REVIEW)
     desk = Desk(FeatureTable(IDS, FEATURES, ready=True), store)
     try:
         assert join(desk, ["new"], FEATURES[:1], {"new": CLASSES[0]}).result() == 1
@@ -105,8 +105,8 @@ def test_later_starts_continue_reviewing_and_new_rows_bring_given_labels(tmp_pat
 def test_review_is_refused_without_labels_or_after_they_were_imported(tmp_path: Path) -> None:
     store = Store(tmp_path / "log.sqlite", "test")
     with pytest.raises(EverylabelError, match="source has no labels; expected --label-column"):
-        bring_up_to_date(store, IDS, classes=CLASSES, review=True)
-    bring_up_to_date(store, IDS, classes=CLASSES, source=SOURCE[:3])
+        start(store, IDS, classes=CLASSES, review=True)
+    start(store, IDS, classes=CLASSES, source=SOURCE[:3])
     with pytest.raises(EverylabelError, match="3 labels of the source were imported as answers"):
-        bring_up_to_date(store, IDS, classes=CLASSES, source=SOURCE[:3], review=True)
+        start(store, IDS, classes=CLASSES, source=SOURCE[:3], review=True)
     store.close()

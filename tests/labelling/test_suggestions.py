@@ -16,9 +16,10 @@ from everylabel.labelling.state.types import Refused, Suggestion
 from everylabel.log import events
 from everylabel.log.events import Event
 from everylabel.log.store import Store
-from everylabel.projects.log import Proposed, bring_up_to_date
+from everylabel.projects.log import Proposed
 from everylabel.web.routes.answers import SuggestedItem
 from tests.labelling.desks import CLASSES, FEATURES, IDS, N, Y, fingerprint, label, probabilities, service
+from tests.projects.starts import start
 
 RNG = np.random.default_rng(0)
 WRONG = RNG.random(N) < 0.25
@@ -236,7 +237,7 @@ def test_an_import_again_writes_only_what_is_new(tmp_path: Path) -> None:
     log, said = Store(tmp_path / "log.sqlite", "test"), [Proposed(IDS[0], "3", "llm", 0.5)]
     told: list[str] = []
     for rows in (said, said, [*said, Proposed(IDS[1], "4", "llm")]):
-        bring_up_to_date(log, IDS, classes=CLASSES, features=FEATURES, proposed=rows, note=told.append)
+        start(log, IDS, classes=CLASSES, features=FEATURES, proposed=rows, note=told.append)
     found = [event.body for event in log.read() if isinstance(event.body, events.Suggested)]
     log.close()
     assert [body.items for body in found] == [[IDS[0]], [IDS[1]]]

@@ -14,7 +14,8 @@ from everylabel.formats.exports import table_export
 from everylabel.formats.imports import read_labels
 from everylabel.labelling.model.training import prepare
 from everylabel.projects import features
-from everylabel.projects.log import Label, check_labelled, open_log
+from everylabel.projects.folder import LogUse
+from everylabel.projects.log import Label, open_log
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.predictions import read_labels as labels_of
 from everylabel.projects.project import Project, open_project
@@ -48,8 +49,8 @@ def start(source: Path, *given: Label, **options: Any) -> list[str]:
     """Start and stop as `everylabel label` does, with given labels; return its notes."""
     said: list[str] = []
     accept, confirm = options.pop("accept", False), options.pop("confirm", False)
-    check, test = check_labelled(None, accept=accept or confirm), options.pop("test", None)
-    project = open_project(source, model="tfidf", keep=False, check=check, **options)
+    use, test = LogUse(accept=accept or confirm), options.pop("test", None)
+    project = open_project(source, model="tfidf", keep=False, log=use, **options)
     how = LabelOptions(labels=given, accept_changes=accept, confirm_labels=confirm, test=test)
     with open_log(project, how, said.append) as (_, opened, _state):
         opened.keep()
@@ -57,7 +58,7 @@ def start(source: Path, *given: Label, **options: Any) -> list[str]:
 
 
 def opened(source: Path) -> Project:
-    return open_project(source, keep=False, check=check_labelled(None, needed=True))
+    return open_project(source, keep=False, log=LogUse(needed=True))
 
 
 def exported(source: Path, **options: Any) -> list[dict[str, str]]:
@@ -142,13 +143,13 @@ def test_labels_stay_with_their_rows(
     edited = EDITS[edit](rows)
     write(source, edited, ids)
     embedded: list[str] = []
-    usual = features.embed_as
+    usual = features.MadeBy.embed
 
-    def counted(items: list[str], *rest: Any) -> np.ndarray:
+    def counted(made: features.MadeBy, items: list[str], *rest: Any) -> np.ndarray:
         embedded.extend(items)
-        return usual(items, *rest)
+        return usual(made, items, *rest)
 
-    monkeypatch.setattr(features, "embed_as", counted)
+    monkeypatch.setattr(features.MadeBy, "embed", counted)
     if "delete" in edit:
         at_once = exported(source)  # what is known, whatever has changed
         with pytest.raises(
@@ -257,7 +258,7 @@ def test_a_row_taken_out_of_a_file_of_features_shifts_nothing(tmp_path: Path) ->
     np.save(source, values)
     said: list[str] = []
     for accept in (False, True):
-        project = open_project(source, keep=False, check=check_labelled(None, accept=accept))
+        project = open_project(source, keep=False, log=LogUse(accept=accept))
         labels = [] if accept else [Label(str(i), f"class {i % 4}") for i in range(20)]
         how = LabelOptions(labels=labels, accept_changes=accept)
         with open_log(project, how, said.append) as (_, known, _state):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from everylabel.core.errors import EverylabelError
 from everylabel.log.store import Store
 from everylabel.projects.doctor import LogLocation, examine
-from everylabel.projects.log import bring_up_to_date
 from tests.damage import damaged
 from tests.labelling.desks import IDS, label, service
+from tests.projects.starts import start
 
 ODD = st.sampled_from([None, "x", -7, -1, 0, 1, 3, 99, 1.5, True, [], [1], ["x"], [[1]], {}, {"a": 1}])
 
@@ -68,7 +68,7 @@ def test_an_unsealed_log_with_odd_fields(data: st.DataObject) -> None:
         assert found.fine or "the log cannot be read" in found.wrong[-1]
         try:
             with closing(Store(path, "test")) as store:
-                bring_up_to_date(store, IDS, note=lambda _: None)
+                start(store, IDS, note=lambda _: None)
         except EverylabelError:
             return
         with service(path) as made:

@@ -11,7 +11,8 @@ from everylabel.data.readers.table import read_table
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
 from everylabel.log.store import Store
-from everylabel.projects.log import Label, bring_up_to_date, held_out_items, items_to_hold_out
+from everylabel.projects.log import Label, held_out_items, items_to_hold_out
+from tests.projects.starts import start
 
 
 @pytest.fixture
@@ -43,10 +44,10 @@ def test_held_out_items_are_drawn_from_unanswered_items() -> None:
 def test_labels_of_test_items_that_come_with_the_source_are_not_learned(tmp_path: Path) -> None:
     ids = [str(i) for i in range(10)]
     labels = [Label(name, "a" if int(name) % 2 else "b") for name in ids]
-    told: list[str] = []
+    split, told = {"split": ["test" if name in ("3", "4") else "" for name in ids]}, list[str]()
     with closing(Store(tmp_path / "log", "test")) as store:
-        bring_up_to_date(store, ids, source=labels, test=["3", "4", "gone"], note=told.append)
-        bring_up_to_date(store, ids, source=labels, test=["3", "4", "gone"], note=told.append)
+        for _ in range(2):
+            start(store, ids, source=labels, columns=split, test="split", note=told.append)
         state = State(ids)
         for event in store.read():
             apply(state, event)
@@ -54,4 +55,7 @@ def test_labels_of_test_items_that_come_with_the_source_are_not_learned(tmp_path
     assert state.test_labels == {3: state.names["a"], 4: state.names["b"]}
     assert set(state.labels) == set(range(10)) - {3, 4}
     assert kinds.count("held_out") == 2
-    assert told == ["2 items are held out as a test set: the model never learns from them"]
+    assert told == [
+        "2 items are held out as a test set: the model never learns from them",
+        "10 labels imported",
+    ]

@@ -4,13 +4,14 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.classes import no_labels
+from everylabel.data.items import Items, Options
 from everylabel.data.source_diff import RecordedRows
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import FeatureTable
@@ -18,19 +19,23 @@ from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import State, digest, new_state
 from everylabel.labelling.state.types import classes_of
 from everylabel.log.store import Store, StoreError
-from everylabel.projects.log import Label, bring_up_to_date, joined_before, open_log
+from everylabel.projects.folder import LogUse, Remembered, recognise
+from everylabel.projects.log import Label, open_log
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from tests.labelling.desks import FEATURES, IDS, service, truth
+from tests.projects.starts import start
 
 LABELS = [Label(IDS[i], str(truth(IDS[i])), "Ann" if i % 2 else None) for i in range(20)]
 
 
 def begun(path: Path, **options: Any) -> tuple[int, State]:
     with closing(Store(path, "test")) as store:
-        state, imported = bring_up_to_date(store, IDS, **options)
-        state = State(IDS)
+        before = len(store.read())
+        start(store, IDS, **options)
         stored = store.read()
+        imported = sum(bool(getattr(event.body, "imported", False)) for event in stored[before:])
+        state = new_state(stored, IDS)
         for event in stored:
             apply(state, event)
     assert digest(state) == digest(apply_all(new_state(stored, IDS), stored, ""))
@@ -81,12 +86,12 @@ def test_a_conversion_removes_classes_that_only_named_several_others(tmp_path: P
     names = ["a", "b", "a;b", "b;a", "x;y"]
     by_ann = Label(IDS[2], "b;a", "Ann")
     begun(path, classes=names, source=[Label(IDS[0], "a"), Label(IDS[1], "a;b")], labels=[by_ann])
-    several = {"settings": {"multi_label": True}, "label_separator": ";", "note": notes.append}
+    several = {"settings": {"multi_label": True}, "separator": ";", "note": notes.append}
     lists = [Label(IDS[0], '["a"]'), Label(IDS[1], '["a", "b"]')]
     _, state = begun(path, classes=["a", "b"], source=lists, **several)
     assert [state.classes[number] for number in state.book.order] == ["a", "b", "b;a", "x;y"]  # Ann said one
     assert {i: classes_of(one) for i, one in state.labels.items()} == {0: (0,), 1: (0, 1), 2: (3,)}
-    assert notes[-1] == "1 class is removed, since they name several others: a;b; the page can restore them"
+    assert notes[-2] == "1 class is removed, since they name several others: a;b; the page can restore them"
     _, again = begun(path, classes=["a", "b"], source=lists, **several)
     assert again.seq == state.seq
 
@@ -165,29 +170,32 @@ def test_a_column_of_something_else_is_not_taken_for_classes(tmp_path: Path) -> 
 def test_classes_that_a_later_start_adds_are_reported(tmp_path: Path) -> None:
     said: list[str] = []
     with closing(Store(tmp_path / "log", "p")) as store:
-        bring_up_to_date(store, ["0"], classes=["a", "b"], note=said.append)
-        bring_up_to_date(store, ["0"], classes=["b", "a"], note=said.append)
+        start(store, ["0"], classes=["a", "b"], note=said.append)
+        start(store, ["0"], classes=["b", "a"], note=said.append)
         assert said == []
-        bring_up_to_date(store, ["0"], classes=["a", "late, or not"], note=said.append)
+        start(store, ["0"], classes=["a", "late, or not"], note=said.append)
         assert said == ['1 class is added: "late, or not"; 2 classes stay']
-        bring_up_to_date(store, ["0"], classes=["late or not"], note=said.append)
+        start(store, ["0"], classes=["late or not"], note=said.append)
     assert "did you mean 'late, or not' in place of 'late or not'?" in said[-1]
     assert "can be merged and removed on the page" in said[-1]
 
 
 def test_items_that_had_joined_are_not_forgotten_where_their_log_cannot_be_read(tmp_path: Path) -> None:
-    opening: Any = SimpleNamespace(folder=tmp_path, now=SimpleNamespace(name="p", id="id"), items=None)
-    begin = joined_before(None)
-    assert begin(opening) == []
+    items, about = Items(["x"], "text", ["a"], no_labels(1)), Remembered("x", "p", Options(), "id")
+
+    def needed() -> list[int] | None:
+        return recognise(items, tmp_path, about, None, LogUse(sample=True))[1]
+
+    assert needed() == []
     path = tmp_path / "labels.sqlite"
     path.touch()
-    assert begin(opening) == []
+    assert needed() == []
     with closing(Store(path, "p")) as store:
         store.set_items(RecordedRows(["a"], ["1"]))
     with closing(sqlite3.connect(path)) as newer, newer:
         newer.execute("UPDATE everylabel_items SET format = format + 1")
     with pytest.raises(StoreError, match="open it with the version"):
-        begin(opening)
+        needed()
 
 
 def test_labels_of_items_that_are_yet_to_be_embedded_are_announced(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from everylabel.labelling.model.retrainer import Retrainer, retrain
 from everylabel.labelling.service import Service
 from everylabel.models.finetuning import job
 from everylabel.projects import network
-from everylabel.projects.log import check_labelled
-from everylabel.projects.network import FOLDER, PART, NetworkTrainer, load_generation
+from everylabel.projects.folder import LogUse
+from everylabel.projects.generations import FOLDER, load_generation
+from everylabel.projects.network import PART, NetworkTrainer
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web.server import opened_project
@@ -66,8 +67,8 @@ def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def opened(source: Path, bert: str, notes: list[str] | None = None, **settings: Any) -> Iterator[Service]:
     """Yield the service of a project, with its trainer as `service.trainer`."""
     columns: dict[str, Any] = {"text_column": "text", "id_column": "id", "classes": ["up", "down"]}
-    check = check_labelled(None, accept=settings.get("accept_changes", False))
-    project = open_project(source, model=bert, check=check, **columns)
+    use = LogUse(accept=settings.get("accept_changes", False))
+    project = open_project(source, model=bert, log=use, **columns)
     options, told = LabelOptions(**settings), [] if notes is None else notes
     with opened_project(project, options, told.append, None) as (service, *_):
         yield service
@@ -271,7 +272,7 @@ def test_an_image_encoder_learns_behind_the_page(tmp_path: Path, monkeypatch: py
     columns: dict[str, Any] = {"classes": ["up", "down"], "folder": tmp_path / "project"}
 
     def project() -> Any:
-        return open_project(folder, model=str(model), check=check_labelled(None), **columns)
+        return open_project(folder, model=str(model), log=LogUse(), **columns)
 
     with opened_project(project(), LabelOptions(), print, None) as (service, *_):
         frozen = width(service)

@@ -14,7 +14,9 @@ from everylabel.data.source_diff import NOT_NOTED, RecordedRows
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.service import Service
-from everylabel.projects.log import bring_up_to_date, check_labelled, project_log
+from everylabel.projects.folder import LogUse
+from everylabel.projects.log import bring_up_to_date, project_log
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.predictions import read_labels
 from everylabel.projects.project import Project, open_project
 
@@ -114,7 +116,7 @@ def folder(tmp_path: Path, start: float) -> Path:
 
 
 def opened(folder: Path) -> Project:
-    return open_project(folder, check=check_labelled(None, needed=True))
+    return open_project(folder, log=LogUse(needed=True))
 
 
 def test_options_features_and_labels_are_as_they_were(folder: Path, start: float) -> None:
@@ -134,9 +136,8 @@ def test_people_continue_where_they_were(folder: Path) -> None:
     project = opened(folder)
     with project_log(project, None, write=True) as store:
         assert store.items() == RecordedRows(list(project.ids), DIGESTS, id_column=NOT_NOTED)
-        _, imported = bring_up_to_date(store, project.ids, classes=project.classes, project=project.id)
-        assert imported == 0
-        assert len(store.read()) == 24
+        bring_up_to_date(store, project, LabelOptions(), print)
+        assert [event.body.kind for event in store.read()[24:]] == ["extended"]
         with closing(Desk(FeatureTable(project.ids, project.features), store)) as desk:
             service = Service(desk, lambda item: {"id": item})
             assert service.next("me").result()["next"]["item"] == {"id": "t5"}
@@ -152,7 +153,7 @@ def test_another_source_is_still_reported(folder: Path) -> None:
     source = folder.with_suffix("")
     source.write_text(source.read_text().replace("card blocked", "card stolen"))
     with pytest.raises(EverylabelError, match="t3"):
-        open_project(folder, check=check_labelled(None))
-    reading = open_project(folder, check=check_labelled(None, needed=True), keep=False, embed=False)
+        open_project(folder, log=LogUse())
+    reading = open_project(folder, log=LogUse(needed=True), keep=False, embed=False)
     assert any("t3" in note for note in reading.notes)
     assert 3 not in read_labels(reading, None).labels  # its label may not fit any more

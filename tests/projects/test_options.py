@@ -47,6 +47,6 @@ def test_settings_are_those_that_are_given_by_their_names_in_the_log() -> None:
 
 
 def test_items_may_join_later_unless_all_must_be_known() -> None:
-    assert LabelOptions().opening()["begin"] is not None
-    assert LabelOptions(test="set").opening()["begin"] is not None
-    assert LabelOptions(test="20").opening()["begin"] is None
+    assert LabelOptions().opening()["log"].sample
+    assert LabelOptions(test="set").opening()["log"].sample
+    assert not LabelOptions(test="20").opening()["log"].sample

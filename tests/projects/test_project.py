@@ -12,10 +12,11 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import features_digest, row_digests
-from everylabel.data.items import Options
+from everylabel.data.items import Items, Options
 from everylabel.data.source_diff import Change, RecordedRows, compare
 from everylabel.projects import features
-from everylabel.projects.project import Opening, Project, open_project
+from everylabel.projects.folder import LogUse
+from everylabel.projects.project import Project, open_project
 
 
 @pytest.fixture(autouse=True)
@@ -325,13 +326,10 @@ def test_nothing_changes_before_all_is_checked(tmp_path: Path) -> None:
     project = open_project(source, text_column="body", model="tfidf", classes=["a", "b"])
     kept = {path.name: path.read_bytes() for path in project.folder.iterdir()}
 
-    def refuse(opening: Opening) -> None:
-        assert opening.now.options.differs(opening.before.options if opening.before else Options()) == (
-            "--text-column was body"
-        )
-        raise EverylabelError("refused")
+    def refuse(source: str, items: Items) -> None:
+        raise EverylabelError(f"{len(items)} items of {Path(source).name} refused")
 
-    with pytest.raises(EverylabelError, match="refused"):
+    with pytest.raises(EverylabelError, match=r"3 items of .* refused"):
         open_project(source, text_column="mark", model="tfidf", classes=["c"], check=refuse)
     assert {path.name: path.read_bytes() for path in project.folder.iterdir()} == kept
     other = open_project(source, text_column="mark", model="tfidf", classes=["c"], keep=False)
@@ -458,7 +456,7 @@ def test_a_row_of_features_out_of_scale_is_reported(tmp_path: Path) -> None:
 
 def test_a_note_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("id,text\n" + "".join(f"m{i},a text of {i}\n" for i in range(300)))
-    notes = open_project(tmp_path / "x.csv", model="tfidf", keep=False, begin=lambda _: []).notes
+    notes = open_project(tmp_path / "x.csv", model="tfidf", keep=False, log=LogUse(sample=True)).notes
     assert len(notes) == len(set(notes))
     assert any("'id' holds the ids" in note for note in notes)
 

@@ -8,7 +8,8 @@ import pytest
 
 import everylabel as el
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.features import word_encoder
+from everylabel.projects.folder import LogUse
+from everylabel.projects.log import class_names_of
 from everylabel.projects.project import open_project
 from everylabel.scale import filesystem
 from everylabel.scale.manifest import shards_behind
@@ -79,13 +80,14 @@ def test_a_remembered_model_with_code_is_not_loaded(tmp_path: Path, prefix: str)
             open_project(source)
     with pytest.raises(EverylabelError, match="brings code of its own"):
         open_project(folder, model=model)
-    encoder = word_encoder("features", None, model, 384, False)
+    np.save(tmp_path / "features.npy", np.ones((2, 384), np.float32))
+    encoder = class_names_of(open_project(tmp_path / "features.npy", model=model)).encoder
     assert encoder is not None
     with pytest.raises(EverylabelError, match="brings code of its own"):
         encoder.encode(["a card"])
     (tmp_path / "texts.csv").write_text("text\n" + "".join(f"text {i}\n" for i in range(300)))
     with pytest.raises(EverylabelError, match="brings code of its own"):
-        open_project(folder, begin=lambda _: [])  # embedded while it is labelled
+        open_project(folder, log=LogUse(sample=True))  # embedded while it is labelled
     assert not ran.exists()
 
 

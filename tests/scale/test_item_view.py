@@ -14,7 +14,8 @@ from everylabel.data.classes import no_labels
 from everylabel.data.digests import UNREADABLE
 from everylabel.data.items import Numbered, Options
 from everylabel.labelling.state.types import Refused
-from everylabel.projects.project import Project, Remembered
+from everylabel.projects.folder import Remembered
+from everylabel.projects.project import Project
 from everylabel.scale import filesystem, project, sources
 from everylabel.scale.manifest import Manifest, open_or_create
 from everylabel.scale.project import BLOCK, BLOCKS, SourceColumn, SourceImages

@@ -18,12 +18,12 @@ from everylabel.labelling.model.training import FeatureTable, TrainingSet
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.types import Place
 from everylabel.log.store import Store
-from everylabel.projects.log import bring_up_to_date
 from everylabel.scale import pool as shard_pool
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.project import ShardTable
 from everylabel.selection.pool import Where
 from tests.labelling.desks import X, Y
+from tests.projects.starts import start
 from tests.scale.test_pool import written
 
 pytest.importorskip("ray", reason="needs the extra everylabel[ray]")
@@ -45,7 +45,7 @@ def sharded(ray: Any, tmp_path: Path) -> Iterator[ShardedFeatures]:
 def service(path: Path, given: FeatureTable) -> Iterator[Service]:
     store = Store(path, "test")
     if not store.read():
-        bring_up_to_date(store, given.ids, classes=CLASSES, settings={"check_every": 7})
+        start(store, given.ids, classes=CLASSES, settings={"check_every": 7})
     desk = Desk(given, store)
     try:
         yield Service(desk, lambda item: {"id": item})

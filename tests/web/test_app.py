@@ -22,7 +22,8 @@ from everylabel.data.display import Texts
 from everylabel.data.items import Items, Options
 from everylabel.formats.records import QueueTarget
 from everylabel.labelling.state.state import LabelSet
-from everylabel.projects.project import Project, Remembered
+from everylabel.projects.folder import Remembered
+from everylabel.projects.project import Project
 from everylabel.web.access import Tokens
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.downloads import Downloads, file_reply

@@ -26,7 +26,8 @@ from everylabel.models.embedding.texts import Tfidf
 from everylabel.projects import arrivals
 from everylabel.projects.arrivals import Watched, read_watched, whole_rows
 from everylabel.projects.features import Pieces
-from everylabel.projects.log import check_labelled, open_log
+from everylabel.projects.folder import LogUse
+from everylabel.projects.log import open_log
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web import arrivals as web_arrivals
@@ -83,8 +84,7 @@ class Served:
 def served(path: Path, accept: bool = False, test: str | None = None, **options: Any) -> Iterator[Served]:
     """Yield a project that is watched."""
     known = {"text_column": "text", "model": "tfidf", "classes": ("a", "b"), **options}
-    check = check_labelled(None, accept=accept)
-    project = open_project(path, keep=False, check=check, reader=read_watched, **known)
+    project = open_project(path, keep=False, log=LogUse(accept=accept), reader=read_watched, **known)
     with ExitStack() as stack:
         opening = open_log(project, LabelOptions(check_every=0, accept_changes=accept, test=test), print)
         store, project, state = stack.enter_context(opening)

@@ -9,7 +9,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import UNREADABLE
 from everylabel.data.items import Sent, sent_items
 from everylabel.labelling.state.types import Refused
-from everylabel.projects.project import lies_in, open_project
+from everylabel.projects.folder import lies_in
+from everylabel.projects.project import open_project
 from everylabel.web import item_view
 from everylabel.web.item_view import ItemView, allowed_images
 

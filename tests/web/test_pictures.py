@@ -11,7 +11,8 @@ from PIL import Image
 
 from everylabel.data.items import Options
 from everylabel.data.readers.folder import read_folder
-from everylabel.projects.project import Project, Remembered
+from everylabel.projects.folder import Remembered
+from everylabel.projects.project import Project
 from everylabel.web.item_view import ItemView
 from everylabel.web.routes.reading import PICTURES_AT_ONCE, reading
 from everylabel.web.server import server_config

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.projects.log import location_shown, log_name
+from everylabel.projects.folder import log_name
+from everylabel.projects.log import location_shown
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web import server

@@ -19,8 +19,8 @@ from everylabel.cli.reproduce import run_with_bar
 if TYPE_CHECKING:
     import numpy as np
 
+    from everylabel.data.items import Items
     from everylabel.experiments.compare import Summary
-    from everylabel.projects.project import Opening
 
 
 def compare(
@@ -110,17 +110,16 @@ def _labelled(
     return split(np.asarray(project.features), np.asarray(project.truth), share)
 
 
-def _check_labels(opening: "Opening") -> None:
+def _check_labels(source: str, items: "Items") -> None:
     """Refuse a source without labels, or with lists of classes, before it is embedded."""
     from everylabel.core.errors import EverylabelError
     from everylabel.data.classes import odd_labels
-    from everylabel.projects.project import needs_labels
+    from everylabel.projects.project import check_true_labels
 
-    needs_labels(opening)
-    items = opening.items
+    check_true_labels(source, items)
     if odd_labels([items.classes[i] for i in items.labels if i >= 0]):
         raise EverylabelError(
-            f"the labels of source {opening.now.source!r} are lists of classes; expected one class per item: "
+            f"the labels of source {source!r} are lists of classes; expected one class per item: "
             "use `everylabel simulate SOURCE --multi-label` for several"
         )
 

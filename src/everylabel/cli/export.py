@@ -56,16 +56,16 @@ def export(
     from everylabel.labelling.model.training import prepare
     from everylabel.labelling.queues import QUEUES
     from everylabel.labelling.state.types import partly_answered
-    from everylabel.projects.log import check_labelled, class_names_of
-    from everylabel.projects.network import with_generation
+    from everylabel.projects.folder import LogUse
+    from everylabel.projects.generations import with_generation
+    from everylabel.projects.log import class_names_of
     from everylabel.projects.predictions import read_labels
 
     check_choice(what, "--what", [*WHAT, "model"])
     beside = column_list(columns)
-    check = check_labelled(store, needed=True)
     needs_model = what not in ("labels", "answers")
     how = {"keep": False, "reading": True, "embed": needs_model}
-    project = opened(source, folder=folder, show=show, check=check, **how)
+    project = opened(source, folder=folder, show=show, log=LogUse(store, needed=True), **how)
     if Path(project.source).is_absolute() and not Path(project.source).exists():
         note(f"source {project.source!r} no longer exists: the export has ids, but no other columns")
     label_set = read_labels(project, store, names=class_names_of(project) if needs_model else None)

@@ -225,7 +225,7 @@ def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
     from everylabel.scale.project import in_memory, on_ray
 
     join(given.ray)
-    return {"reader": in_memory() if given.ray is None else on_ray(given.ray), "begin": None}
+    return {"reader": in_memory() if given.ray is None else on_ray(given.ray)}
 
 
 def _rows_of(project: "Project") -> dict[str, Any]:

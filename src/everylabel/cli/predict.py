@@ -50,8 +50,9 @@ def predict(
     from everylabel.formats.exports import predicted_records
     from everylabel.formats.known import TABLES
     from everylabel.formats.tables import write_table
-    from everylabel.projects.log import check_labelled, class_names_of
-    from everylabel.projects.network import with_generation
+    from everylabel.projects.folder import LogUse
+    from everylabel.projects.generations import with_generation
+    from everylabel.projects.log import class_names_of
     from everylabel.projects.predictions import predict as predict_new
     from everylabel.projects.predictions import read_labels
     from everylabel.scale.manifest import is_shards
@@ -82,8 +83,7 @@ def predict(
             "source that was labelled"
         )
     named: dict[str, Any] = {"model": model, "trust_model_code": trust_model_code, "show": show}
-    check = check_labelled(store, needed=True)
-    about = opened(project, keep=False, reading=True, check=check, **named)
+    about = opened(project, keep=False, reading=True, log=LogUse(store, needed=True), **named)
     names = options.is_on(names_prior)
     labels = read_labels(about, store, names, names=class_names_of(about))
     about = with_generation(about, labels.generation)

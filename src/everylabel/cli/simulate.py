@@ -65,7 +65,7 @@ def simulate(
         from everylabel.core.checks import check_choice
         from everylabel.core.errors import EverylabelError
         from everylabel.data.classes import SEPARATOR, class_names_in
-        from everylabel.projects.project import needs_labels
+        from everylabel.projects.project import check_true_labels
         from everylabel.simulation import server_process
         from everylabel.simulation import simulate as label_by_truth
         from everylabel.simulation.people import HANDS, check_ending, write_curve
@@ -84,7 +84,7 @@ def simulate(
             encoding=encoding,
             label_separator=(label_separator or SEPARATOR) if multi_label else None,
             folder=Path(place) / "simulated.everylabel",
-            check=needs_labels,
+            check=check_true_labels,
         ).blind()
         truth = _truth(project)
         settings = {"--strategy": strategy, "--check-every": check_every, "--names-prior": names_prior}

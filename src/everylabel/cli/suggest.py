@@ -150,10 +150,10 @@ def _read(
     """Return the items of a source, and the state of its project if there is one; nothing is embedded."""
     from everylabel.core.errors import EverylabelError
     from everylabel.log.store import NoLog
-    from everylabel.projects.log import check_labelled, project_log, read_events
+    from everylabel.projects.folder import LogUse
+    from everylabel.projects.log import project_log, read_events
 
-    check = check_labelled(store)
-    project = opened(source, folder=folder, check=check, keep=False, embed=False, **reading)
+    project = opened(source, folder=folder, log=LogUse(store), keep=False, embed=False, **reading)
     if project.kind != "text":
         raise EverylabelError(f"source {source!r} holds items of kind {project.kind!r}; expected texts")
     try:

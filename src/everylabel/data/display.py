@@ -46,10 +46,6 @@ class Display:
         """Return the path of the item's image; None if it is not a file."""
         return None
 
-    def home(self) -> Path | None:
-        """Return the folder that must contain all images, if there are too many to check each; else None."""
-        return None
-
     def only(self, keep: Sequence[int]) -> Self:
         """Return the display of the items at these positions."""
         return replace(self, **{one.name: _some(getattr(self, one.name), keep) for one in fields(self)})
@@ -105,6 +101,10 @@ class Pictures(Display):
 
     def file(self, i: int) -> Path | None:
         return Path(self.images[i]) if isinstance(self.images[i], str | Path) else None
+
+    def home(self) -> Path | None:
+        """Return the folder that must contain all images, if there are too many to check each; else None."""
+        return None
 
     def text(self, i: int) -> str:
         return self.names[i][:SHORT]

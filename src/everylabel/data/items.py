@@ -276,10 +276,13 @@ class Items:
         return replace(self, classes=classes, labels=labels, truth=truth)
 
 
-def unique_ids(ids: Sequence[str]) -> Sequence[str]:
+def row_numbers(n: int) -> IdList:
+    """Return the ids of n rows without ids of their own."""
+    return IdList(map(str, range(n)))
+
+
+def unique_ids(ids: list[str]) -> list[str]:
     """Return the ids; refuse ids that occur twice or are too long."""
-    if isinstance(ids, IdList):  # unique already
-        return ids
     long = next((i for i, name in enumerate(ids) if len(name) > LONGEST_ID), None)
     if long is not None:
         raise EverylabelError(
@@ -293,7 +296,7 @@ def unique_ids(ids: Sequence[str]) -> Sequence[str]:
             f"ids are not unique, {len(twice)} occur again: {listed(twice)}; drop the duplicates, "
             "choose another id_column (--id-column), or none: rows are then recognised by their content"
         )
-    return list(ids)
+    return ids
 
 
 class Sent(NamedTuple):

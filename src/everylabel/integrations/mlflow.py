@@ -32,7 +32,6 @@ from everylabel.labelling.state.state import LabelSet
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.classifier_files import load_classifier, save_classifier
 from everylabel.models.embedding.embed import Embedder
-from everylabel.projects.features import made_by
 from everylabel.projects.predictions import classifier_of
 from everylabel.projects.project import Project
 
@@ -110,14 +109,14 @@ def save_project(project: Project, label_set: LabelSet, path: str | os.PathLike[
         return
     ready = prepare(project.features)
     texts = None
-    if project.embedded_in is not None:
-        kind, model, fit = made_by(project.embedded_in)
-        if kind != "text":
+    made = project.made_by
+    if made is not None:
+        if made.kind != "text":
             raise EverylabelError(
-                f"project {project.name!r} holds items of kind {kind!r}; expected texts or features for "
+                f"project {project.name!r} holds items of kind {made.kind!r}; expected texts or features for "
                 "MLflow: export the model as onnx, and embed before it"
             )
-        texts = Texts(model, fit)
+        texts = Texts(made.model, made.fit)
     save_model(classifier_of(ready, label_set), path, texts)
 
 

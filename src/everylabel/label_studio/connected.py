@@ -19,9 +19,9 @@ from everylabel.label_studio.tasks import ID, Tasks
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
 from everylabel.projects.features import Progress
-from everylabel.projects.log import check_labelled, joined_before
+from everylabel.projects.folder import ENDING, LogUse
 from everylabel.projects.options import LabelOptions
-from everylabel.projects.project import ENDING, open_project
+from everylabel.projects.project import open_project
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.item_view import ItemView
 from everylabel.web.server import opened_project
@@ -142,11 +142,10 @@ def connect(
         model=options.model,
         trust_model_code=options.trust_model_code,
         progress=progress,
-        check=check_labelled(options.store, accept=True, own_log=f"delete {str(folder)!r}"),
+        log=LogUse(options.store, accept=True, own_log=f"delete {str(folder)!r}", sample=True),
         text_column="text" if tasks.column == "text" else None,
         image_column="image" if tasks.column == "image" else None,
         keep=False,
-        begin=joined_before(options.store),
     )
     for text in project.notes:
         note(text)

@@ -21,7 +21,7 @@ from everylabel.data.cells import text_of
 from everylabel.data.media import SUFFIXES
 from everylabel.label_studio.api import Api, ApiError
 from everylabel.label_studio.configuration import Configuration
-from everylabel.projects.project import OWN
+from everylabel.projects.folder import OWN
 
 ID = "id"
 AT_ONCE = 4  # images fetched at a time

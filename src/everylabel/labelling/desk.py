@@ -47,7 +47,7 @@ Command = Callable[[], Finish | None]  # checks a request and emits its events; 
 
 
 class Generation(Protocol):
-    """A fine-tuned encoder: `projects.network.Generation`."""
+    """A fine-tuned encoder: `projects.generations.Generation`."""
 
     @property
     def body(self) -> events.Generation:

@@ -20,8 +20,9 @@ from everylabel.data.readers.memory import read_memory
 from everylabel.formats.suggestions import read_suggestions
 from everylabel.notebook.session import HEIGHT, Background, Session, shell
 from everylabel.notebook.session import show as show_session
+from everylabel.projects.folder import ENDING, IN_MEMORY, remembered
 from everylabel.projects.options import LabelOptions
-from everylabel.projects.project import ENDING, IN_MEMORY, Project, open_project, remembered
+from everylabel.projects.project import Project, open_project
 from everylabel.web.access import is_local
 
 NAME = f"notebook{ENDING}"  # a project's folder that ends with the session

@@ -11,7 +11,7 @@ import json
 import tempfile
 import time
 import warnings
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,10 +24,9 @@ from everylabel.data.read import check_show
 from everylabel.data.readers.folder import read_folder
 from everylabel.data.readers.rows import FIELD_LIMIT, SUFFIXES, delimiter_of
 from everylabel.data.readers.table import read_table
-from everylabel.labelling.model.training import Encoder
 from everylabel.models.embedding.choose import is_pretrained
 from everylabel.models.embedding.embed import Embedder
-from everylabel.projects.features import USUAL, Pieces, Progress, item_digests, write_features
+from everylabel.projects.features import USUAL, MadeBy, Pieces, Progress, features_of, item_digests
 
 FIRST = 200  # items that labelling starts with
 PIECE = 50  # items embedded together
@@ -54,8 +53,9 @@ class Growing:
     """
 
     def __init__(self, items: Items, options: Options, folder: Path, trust_code: bool) -> None:
-        self.items, self.options, self.folder = items, options, folder
-        self.embedder = Embedder(items.kind, options.model or USUAL[items.kind], trust_code)
+        self.items, self.options, self.folder, self.trust_code = items, options, folder, trust_code
+        self.made_by = MadeBy(items.kind, options.model or USUAL[items.kind])
+        self.embedder = Embedder(items.kind, self.made_by.model, trust_code)
         self.pieces = Pieces(folder, items.kind, options.model)
         self.waiting: list[int] = []
 
@@ -65,7 +65,7 @@ class Growing:
         digests = item_digests(self.items, range(n))
         order = np.random.default_rng(0).permutation(n).tolist()
         here = [i for i in order if digests[i] in kept.row_of]
-        rows = [kept.rows[[kept.row_of[digests[i]] for i in here]]] if here else []
+        rows = [kept.with_digests(digests[i] for i in here)] if here else []
         missing = set(needed).difference(here)
         rest = [i for i in order if i in missing]
         rest += [i for i in order if digests[i] not in kept.row_of and i not in missing]
@@ -85,24 +85,9 @@ class Growing:
         self.waiting = [i for i in order if i not in there]
         return here, np.concatenate(rows)
 
-    def finish(self, broken: Container[str]) -> None:
-        """Write all features to the folder, for the next start.
-
-        broken : digests of unreadable images; if other items lack features, the next start embeds them
-        """
-        kept, digests = self.pieces.read(), item_digests(self.items, range(len(self.items)))
-        if any(digest not in kept.row_of and digest not in broken for digest in digests):
-            return
-        here = [i for i, digest in enumerate(digests) if digest in kept.row_of]
-        rows = np.full((len(digests), kept.rows.shape[1]), np.nan, np.float32)
-        rows[here] = kept.rows[[kept.row_of[digests[i]] for i in here]]
-        write_features(self.items, self.options, self.folder, rows)
-
-    def encoder(self) -> Encoder | None:
-        """Return an encoder that embeds words like the texts; None if the items are not texts."""
-        if self.items.kind != "text":
-            return None
-        return Encoder(self.options.model or USUAL["text"], lambda phrases: self.embedder.rows(list(phrases)))
+    def finish(self) -> None:
+        """Write all features to the folder, for the next start."""
+        features_of(self.items, self.options, self.folder, self.trust_code)
 
 
 def growing(items: Items, options: Options, folder: Path, trust_code: bool) -> Growing | None:

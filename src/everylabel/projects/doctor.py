@@ -13,8 +13,7 @@ from everylabel.data.items import Options
 from everylabel.log.backup import logs_in, valid_prefix, write_log
 from everylabel.log.database import shown_place
 from everylabel.log.store import Damaged, Store, StoreError
-from everylabel.projects.log import STORE
-from everylabel.projects.project import ENDING, Remembered, located, remembered
+from everylabel.projects.folder import ENDING, STORE, Remembered, located, remembered
 
 UNREADABLE = (
     "the log cannot be read: replace it with a backup (`everylabel backup` makes them), or look for "
@@ -55,7 +54,7 @@ def find_log(source: str, folder: Path | None, store: str | None) -> LogLocation
 
 
 def _name(about: Remembered, store: str | None) -> str:
-    """Return the name of a project's log in its store: see `projects.log.log_name`."""
+    """Return the name of a project's log in its store: see `projects.folder.log_name`."""
     if store is None or not about.id:
         return about.name
     both = f"{about.name} {about.id}"

@@ -6,7 +6,7 @@ keep their row, at any position. TF-IDF and pixels are fitted on the first items
 features and embeds later items. Features embedded while a server runs are stored in pieces (`Pieces`)
 until the next start.
 
-`embed_as` and `word_encoder` embed other items and words in the same way.
+`MadeBy` embeds other items in the same way.
 """
 
 import hashlib
@@ -16,11 +16,11 @@ import shutil
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning
@@ -31,13 +31,10 @@ from everylabel.data.classes import no_labels
 from everylabel.data.digests import content_digest
 from everylabel.data.display import Texts
 from everylabel.data.items import Items, Options
-from everylabel.labelling.model.training import Encoder
 from everylabel.log.database import PRIVATE
 from everylabel.models.embedding import embed
-from everylabel.models.embedding.choose import knows_words
 from everylabel.models.embedding.embed import NoImage
 
-MADE_BY = ("kind", "model")  # features that agree in these are comparable, whatever their column
 AT_A_TIME = 16_384  # rows copied together
 GROWN = 3  # growth factor of the items since the fit, above which a note is shown
 FEATURES, RECORD, EMBEDDER = "features.npy", "features.json", "embedder.npz"
@@ -64,7 +61,51 @@ class StoredRows(NamedTuple):
     """Features (n, d), and the row of each content digest."""
 
     rows: np.ndarray
-    row_of: dict[str, int]
+    row_of: Mapping[str, int]
+
+    @classmethod
+    def of(cls, rows: np.ndarray, digests: Iterable[str]) -> "StoredRows":
+        """Return features with the digest of each row's item."""
+        return cls(rows, {digest: i for i, digest in enumerate(digests)})
+
+    def with_digests(self, digests: Iterable[str]) -> np.ndarray:
+        """Return the features of items with these digests, in this order."""
+        return self.rows[[self.row_of[digest] for digest in digests]]
+
+
+class MadeBy(NamedTuple):
+    """What makes features: a pretrained model, or a fit of TF-IDF or pixels in a file."""
+
+    kind: str  # of the items: "text" or "image"
+    model: str | None
+    fit: Path | None = None
+
+    def embed(self, items: Any, trust_code: bool, progress: Progress | None = None) -> np.ndarray:
+        """Return features of items; NaN for broken images."""
+        return _embed_content(self.kind, self.model, trust_code, progress, items, fit=self.fit)
+
+
+class What(msgspec.Struct, frozen=True):
+    """What was embedded: the kind of the items and their column, and the model, None for the usual one."""
+
+    kind: str
+    model: str | None = None
+    column: str | None = None
+
+
+class Record(msgspec.Struct, frozen=True):
+    """The record of the features in a folder.
+
+    content : hash of all items
+    broken : positions of unreadable images, which have no row
+    fitted_on : number of items that the encoder was fitted on; 0 if it is pretrained
+    """
+
+    version: int
+    content: str
+    what: What
+    broken: tuple[int, ...]
+    fitted_on: int
 
 
 def features_of(
@@ -82,25 +123,20 @@ def features_of(
         if kept is not None:
             _write_digests(place, items.digests)
             return kept
-    what = {"kind": kind, "model": model, "column": options.text_column or options.image_column}
-    before = record_of(folder)
+    what, before = What(kind, model, options.text_column or options.image_column), record_of(folder)
     place = folder if before is None else make_folder(folder / NEXT)
     for name in (RECORD, DIGESTS, FEATURES, EMBEDDER):  # these are written again below
         (place / name).unlink(missing_ok=True)
-    forget = before is not None and items.replaced and before["fitted_on"]
+    forget = before is not None and items.replaced and before.fitted_on
     kept_rows = None if before is None or forget else _comparable_rows(folder, before, what)
     later, fitted_on = Pieces(folder, kind, model).read(), 0
     if before is not None and kept_rows is not None:
-        rows = _merged(
-            items, [kept_rows, later], lambda some: embed_as(some, folder, trust_code, progress), place
-        )
-        fitted_on = int(before["fitted_on"])
+        rows = _merged(items, [kept_rows, later], made_by(folder), trust_code, progress, place)
+        fitted_on = before.fitted_on
         if fitted_on:
             shutil.copyfile(folder / EMBEDDER, place / EMBEDDER)
     elif before is None and later.row_of:  # a server was killed before it had embedded all items
-        rows = _merged(
-            items, [later], partial(_embed_content, items.kind, model, trust_code, progress), place
-        )
+        rows = _merged(items, [later], MadeBy(kind, model or USUAL[kind]), trust_code, progress, place)
     else:
         files = {"out": place / FEATURES, "fit_out": place / EMBEDDER}
         rows = _embed_content(kind, model, trust_code, progress, items.items, **files)
@@ -110,49 +146,31 @@ def features_of(
 
 def kept_items(folder: Path, options: Options) -> Items | None:
     """Return empty items in place of a source that is gone, one per feature row; None without features."""
-    record = record_of(folder)
-    if record is None or not (folder / DIGESTS).exists():
+    record, digests = record_of(folder), _read_digests(folder)
+    if record is None or digests is None:
         return None
-    try:
-        digests = np.load(folder / DIGESTS, allow_pickle=False).astype(str).tolist()
-    except NO_ARRAY:
-        return None
-    kind, n = record["what"]["kind"], len(digests)
+    kind, n = record.what.kind, len(digests)
     if _stored_features(folder, _content(kind, digests), options.model, n) is None:
         return None
     texts, ids = [""] * n, [str(i) for i in range(n)]
     return Items(texts, kind, ids, no_labels(n), display=Texts(texts), digests=digests)
 
 
-def write_features(items: Items, options: Options, folder: Path, rows: np.ndarray) -> None:
-    """Save the features of all items by a pretrained model; NaN for broken images."""
-    what = {"kind": items.kind, "model": options.model, "column": options.text_column or options.image_column}
-    write_atomically(folder / FEATURES, lambda file: np.save(file, rows))
-    _write_record(items, what, folder, folder, rows, 0)
-
-
 def _write_record(
-    items: Items, what: dict[str, Any], place: Path, folder: Path, rows: np.ndarray, fitted_on: int
+    items: Items, what: What, place: Path, folder: Path, rows: np.ndarray, fitted_on: int
 ) -> Features:
     """Write the record of the features to a folder, without rows of broken images; return the features."""
-    kind, content = items.kind, _content(items.kind, items.digests)
-    broken = broken_rows(rows) if kind == "image" else ()
+    broken = broken_rows(rows) if items.kind == "image" else ()
     if broken:
         whole = np.delete(rows, broken, axis=0)
         write_atomically(place / FEATURES, lambda file: np.save(file, whole))
         rows = np.load(place / FEATURES, mmap_mode="r")
     _write_digests(place, items.digests)
-    record = {
-        "version": VERSION,
-        "content": content,
-        "what": what,
-        "broken": broken,
-        "fitted_on": fitted_on,
-    }
+    record = Record(VERSION, _content(items.kind, items.digests), what, broken, fitted_on)
     for name in (FEATURES, EMBEDDER, DIGESTS):
         if (place / name).exists():
             (place / name).chmod(PRIVATE)
-    write_atomically(place / RECORD, lambda file: file.write(json.dumps(record).encode()), mode=PRIVATE)
+    write_atomically(place / RECORD, lambda file: file.write(msgspec.json.encode(record)), mode=PRIVATE)
     return Features(rows, broken, place, _note_if_outgrown(fitted_on, len(items), folder))
 
 
@@ -177,53 +195,65 @@ def _embed_content(
         return embed(content, model, **how)
 
 
-def _comparable_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> StoredRows | None:
+def _comparable_rows(folder: Path, record: Record, what: What) -> StoredRows | None:
     """Return the folder's features; None if new ones would not be comparable."""
-    fitted = record["fitted_on"]
-    alike = record["what"] == what if fitted else all(record["what"][key] == what[key] for key in MADE_BY)
+    before, fitted = record.what, record.fitted_on
+    alike = before == what if fitted else (before.kind, before.model) == (what.kind, what.model)
     if not alike or (fitted and not (folder / EMBEDDER).exists()):
         return None
     none = StoredRows(np.zeros((0, 0)), {}) if fitted else None  # reuse at least the fit
-    rows = load_features(folder)
-    try:
-        digests = np.load(folder / DIGESTS, allow_pickle=False).astype(str).tolist()
-    except NO_ARRAY:  # older versions wrote no digests
+    rows, digests = load_features(folder), _read_digests(folder)
+    if rows is None or digests is None:
         return none
-    if rows is None:
+    broken = set(record.broken)
+    if _content(what.kind, digests) != record.content or len(rows) + len(broken) != len(digests):
         return none
-    broken = set(record["broken"])
-    if _content(what["kind"], digests) != record["content"] or len(rows) + len(broken) != len(digests):
-        return none
-    whole = (digest for i, digest in enumerate(digests) if i not in broken)
-    return StoredRows(rows, {digest: i for i, digest in enumerate(whole)})
+    return StoredRows.of(rows, (digest for i, digest in enumerate(digests) if i not in broken))
 
 
 def _merged(
-    items: Items, kept: Sequence[StoredRows], embed_new: Callable[[Any], np.ndarray], place: Path
+    items: Items,
+    kept: Sequence[StoredRows],
+    made: MadeBy,
+    trust_code: bool,
+    progress: Progress | None,
+    place: Path,
 ) -> np.ndarray:
     """Return features of all items, in a file: existing rows are reused, the others embedded."""
     digests = item_digests(items, range(len(items)))
     found: list[list[int]] = [[] for _ in (*kept, None)]  # positions of items, by where their features are
     for i, digest in enumerate(digests):
-        where = next((j for j, one in enumerate(kept) if digest in one.row_of), len(kept))
+        where = next((j for j, stored in enumerate(kept) if digest in stored.row_of), len(kept))
         found[where].append(i)
     new = found.pop()
-    d, embedded = max(one.rows.shape[1] for one in kept), np.zeros((0, 0))
+    d, embedded = max(stored.rows.shape[1] for stored in kept), np.zeros((0, 0))
     if new:
         try:
-            embedded = embed_new(items.some(new))
+            embedded = made.embed(items.some(new), trust_code, progress)
             d = embedded.shape[1]
         except NoImage:  # all remaining images are broken
             embedded = np.full((len(new), d), np.nan, np.float32)
     rows = np.lib.format.open_memmap(place / FEATURES, mode="w+", dtype=np.float32, shape=(len(items), d))
-    for one, old in zip(kept, found, strict=True):
-        for at in range(0, len(old), AT_A_TIME):
-            some = old[at : at + AT_A_TIME]
-            rows[some] = one.rows[[one.row_of[digests[i]] for i in some]]
+    for stored, places in zip(kept, found, strict=True):
+        for at in range(0, len(places), AT_A_TIME):
+            some = places[at : at + AT_A_TIME]
+            rows[some] = stored.with_digests(digests[i] for i in some)
     if new:
         rows[new] = embedded
     rows.flush()
     return rows
+
+
+def _read_digests(place: Path) -> list[str] | None:
+    """Return the digest of each item with a row, and of broken items; None if there are none.
+
+    Older versions wrote no digests.
+    """
+    try:
+        found: list[str] = np.load(place / DIGESTS, allow_pickle=False).astype(str).tolist()
+    except NO_ARRAY:
+        return None
+    return found
 
 
 def _write_digests(place: Path, digests: Sequence[str]) -> None:
@@ -236,15 +266,14 @@ def _write_digests(place: Path, digests: Sequence[str]) -> None:
 def _stored_features(place: Path, content: str, model: str | None, n: int) -> Features | None:
     """Return the features in a folder if they are of this content and model; else None."""
     record = record_of(place)
-    if record is None or record["content"] != content or record["what"]["model"] != model:
+    if record is None or record.content != content or record.what.model != model:
         return None
-    if record["fitted_on"] and not (place / EMBEDDER).exists():
+    if record.fitted_on and not (place / EMBEDDER).exists():
         return None
     rows = load_features(place)
-    broken = tuple(int(i) for i in record["broken"])
-    if rows is None or len(rows) + len(broken) != n:
+    if rows is None or len(rows) + len(record.broken) != n:
         return None
-    return Features(rows, broken, place)
+    return Features(rows, record.broken, place)
 
 
 def _note_if_outgrown(fitted_on: int, n: int, folder: Path) -> tuple[str, ...]:
@@ -262,61 +291,24 @@ def broken_rows(rows: np.ndarray) -> tuple[int, ...]:
     return tuple(int(i) for i in np.flatnonzero(np.isnan(rows[:, 0])))
 
 
-def embed_as(items: Any, place: Path, trust_code: bool, progress: Progress | None = None) -> np.ndarray:
-    """Return features of other items, embedded like those in this folder; NaN for broken images."""
-    kind, model, fit = made_by(place)
-    return _embed_content(kind, model, trust_code, progress, items, fit=fit)
-
-
-def made_by(place: Path) -> tuple[str, str | None, Path | None]:
-    """Return the kind of items, the model and the file of its fit, for the features in a folder."""
+def made_by(place: Path) -> MadeBy:
+    """Return what made the features in a folder."""
     record = record_of(place)
     if record is None:
         raise FileNotFoundError(place / RECORD)
-    kind, model = record["what"]["kind"], record["what"]["model"]
-    if record["fitted_on"]:
-        return kind, None, place / EMBEDDER
-    model = USUAL[kind] if model is None else model  # never another one, even if more is installed by now
-    return kind, model, None
+    kind, model = record.what.kind, record.what.model
+    if record.fitted_on:
+        return MadeBy(kind, None, place / EMBEDDER)
+    return MadeBy(kind, USUAL[kind] if model is None else model)  # never another one, even if installed since
 
 
-def word_encoder(
-    kind: str, place: Path | None, model: str | None, width: int, trust_code: bool
-) -> Encoder | None:
-    """Return an encoder that embeds words like a source's texts; None for TF-IDF and images.
-
-    kind, place : kind of items, and the folder of their features if they were embedded here
-    model, width : the model that made features from the source, if known, and their number
-    trust_code : whether the model may run its own code
-    """
-    if place is not None:
-        record = record_of(place) if kind == "text" else None
-        fitted = record is None or record["fitted_on"]
-        model = None if record is None or fitted else record["what"]["model"] or USUAL[kind]
-    if model is None or kind == "image" or not knows_words(model):
-        return None
-    return Encoder(model, partial(_words, model, width, trust_code))
-
-
-def _words(model: str, width: int, trust_code: bool, phrases: Sequence[str]) -> np.ndarray:
-    vectors = embed(list(phrases), model, kind="text", trust_model_code=trust_code)
-    if vectors.shape[1] != width:
-        raise EverylabelError(
-            f"model {model!r} has {vectors.shape[1]} features of a name, and the source {width}; expected "
-            "--model with the one that embedded its texts, or --names-prior off"
-        )
-    return vectors
-
-
-def record_of(place: Path) -> dict[str, Any] | None:
+def record_of(place: Path) -> Record | None:
     """Return the record of the features in a folder; None if it is missing, damaged or of another version."""
     try:
-        record: dict[str, Any] = json.loads((place / RECORD).read_text(encoding="utf-8"))
-        whole = {"content", "what", "broken", "fitted_on"} <= set(record) and record["what"]["kind"]
-        ours = record["version"] == VERSION and whole
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        record = msgspec.json.decode((place / RECORD).read_bytes(), type=Record)
+    except (OSError, ValueError, RecursionError):
         return None
-    return record if ours else None
+    return record if record.version == VERSION else None
 
 
 def load_features(place: Path) -> np.ndarray | None:
@@ -379,10 +371,8 @@ class Pieces:
         pieces = [piece for piece in pieces if piece[1].shape[1] == pieces[-1][1].shape[1]]
         if not pieces:
             return StoredRows(np.zeros((0, 0), np.float32), {})
-        digests = [name.decode() for names, _ in pieces for name in names.tolist()]
-        return StoredRows(
-            np.concatenate([rows for _, rows in pieces]), {name: i for i, name in enumerate(digests)}
-        )
+        digests = (name.decode() for names, _ in pieces for name in names.tolist())
+        return StoredRows.of(np.concatenate([rows for _, rows in pieces]), digests)
 
     def _piece(self, path: Path) -> tuple[np.ndarray, np.ndarray] | None:
         try:

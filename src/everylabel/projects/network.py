@@ -2,11 +2,9 @@
 
 When there are enough new labels, a separate process fine-tunes the encoder, cross-validates, and embeds all
 items again (`models.finetuning.job`). If the tuned features predict held-out labels better, they become a
-generation: files in the project's folder, and an event in the log. People continue labelling meanwhile. The
-last two generations are kept; if a generation's files are missing, the frozen features are used.
+generation (`generations.py`). People continue labelling meanwhile. The last two generations are kept.
 """
 
-import hashlib
 import json
 import logging
 import shutil
@@ -15,8 +13,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
@@ -28,32 +24,36 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import free_memory
-from everylabel.data.digests import image_digests, text_digests
-from everylabel.data.items import IdList, Numbered
+from everylabel.data.items import Numbered
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.model.learner import Learner, WarmStart
-from everylabel.labelling.model.training import ClassNames, Encoder, FeatureTable, TrainingSet, phrases_of
+from everylabel.labelling.model.training import ClassNames, FeatureTable, TrainingSet, phrases_of
 from everylabel.labelling.progress import NetworkState
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import NONE, Refused
 from everylabel.log import events
 from everylabel.models.embedding.choose import ALIASES
 from everylabel.models.finetuning.job import (
-    ENCODER,
     FEATURES,
     ITEMS,
-    NAMES,
-    PROBABILITIES,
     RESULT,
     Job,
     write_job,
 )
-from everylabel.projects.features import USUAL, record_of
+from everylabel.projects.generations import (
+    FOLDER,
+    IDS,
+    Generation,
+    content_of,
+    file_digest,
+    item_digests,
+    load_generation,
+    weights_digest,
+)
 from everylabel.projects.project import Project
 
 log = logging.getLogger(__name__)
 JOB_MODULE = "everylabel.models.finetuning.job"
-FOLDER, IDS = "generations", "ids.json"  # in the project's folder; ids and digests of a generation's items
 PART = ".part"  # suffix of the folder of an attempt that has not ended
 KEPT = 2  # number of generations
 FEWEST, PER_CLASS, ENOUGH = 32, 4, 300  # the first attempt waits for 4 labels per class, 32 to 300 in all
@@ -65,157 +65,13 @@ MEMORY = 1.5 * 2**30  # bytes that the process of an attempt may need
 DISK, DISK_PER_ITEM = 2**29, 4096  # bytes for weights and cache, and for the features of an item
 
 
-@dataclass(frozen=True)
-class Generation:
-    """Features of all items by a fine-tuned encoder, and cross-fitted predictions of its training labels."""
-
-    folder: Path
-    body: events.Generation
-    ids: IdList
-    features: np.ndarray  # (n, d), frozen and tuned features concatenated
-    cross_fitted: Mapping[str, Mapping[str, float]]  # item -> class name -> probability without its label
-    phrases: Mapping[str, np.ndarray]  # phrase of a class name -> vector
-    names_hold: bool  # whether the labels confirm the class names
-    digests: Sequence[str] = ()  # content digest of each row's item
-    lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)  # held while embedding
-
-    def without_changed(
-        self, kind: str, ids: Sequence[str], content: Callable[[Sequence[str]], Sequence[Any]]
-    ) -> "Generation":
-        """Return the generation without rows of items whose content has changed."""
-        position = self.ids.position
-        known = [name for name in ids if name in position] if self.digests else []
-        now = item_digests(kind, known, content(known))
-        changed = {
-            name for name, digest in zip(known, now, strict=True) if digest != self.digests[position[name]]
-        }
-        if not changed:
-            return self
-        kept = [row for row, name in enumerate(self.ids) if name not in changed]
-        return replace(
-            self,
-            ids=IdList(self.ids[row] for row in kept),
-            digests=[self.digests[row] for row in kept],
-            features=np.asarray(self.features)[kept],
-            cross_fitted={name: p for name, p in self.cross_fitted.items() if name not in changed},
-        )
-
-    @property
-    def encoder(self) -> Encoder:
-        """The fine-tuned encoder, for class names."""
-        return Encoder(f"generation {self.body.number} {self.body.weights}", self.embed)
-
-    @property
-    def encoder_folder(self) -> Path:
-        """The folder of the encoder, as `TunedEncoder.save` wrote it."""
-        return self.folder / ENCODER
-
-    @cached_property
-    def _tuned(self) -> Any:
-        from everylabel.models.finetuning import TunedEncoder
-
-        return TunedEncoder.load(self.encoder_folder)
-
-    def load(self) -> None:
-        """Load the encoder, if it is not loaded yet."""
-        assert self._tuned is not None
-
-    def embed(self, items: Sequence[Any]) -> np.ndarray:
-        """Return features of other items by this generation; the first call loads the encoder."""
-        with self.lock:  # the encoder switches between frozen and tuned weights
-            return np.asarray(self._tuned.embed(list(items)), np.float32)
-
-    def rows(self, ids: Sequence[str], content: Callable[[Sequence[str]], Sequence[Any]]) -> FeatureTable:
-        """Return the features of all ids; items that joined since are embedded.
-
-        content : function from ids to their items
-        """
-        position = self.ids.position
-        missing = [name for name in ids if name not in position]
-        known = [position[name] for name in ids if name in position]
-        if not missing:
-            same = known == list(range(len(self.ids)))
-            return FeatureTable(ids, self.features if same else np.asarray(self.features)[known])
-        features = np.empty((len(ids), self.features.shape[1]), np.float32)
-        is_known = np.array([name in position for name in ids])
-        features[is_known] = np.asarray(self.features)[known]
-        features[~is_known] = self.embed(content(missing))
-        return FeatureTable(ids, features)
-
-    def class_names(self) -> ClassNames:
-        """Return vectors of class names by this encoder; empty if the labels do not confirm the names."""
-        names = ClassNames(self.encoder if self.names_hold else None, self.folder / "class-names.npz")
-        names.add(self.phrases)
-        return names
-
-    def cross_fitted_by(self, state: State) -> dict[int, dict[int, float]]:
-        """Return the cross-fitted probabilities by item position and class number."""
-        found: dict[int, dict[int, float]] = {}
-        for item, probs in self.cross_fitted.items():
-            if item not in state.position:
-                continue
-            row = found.setdefault(state.position[item], {})
-            for name, p in probs.items():
-                number = state.book.current(state.names[name]) if name in state.names else None
-                if number is not None:  # a merged class has the sum of the probabilities
-                    row[number] = row.get(number, 0.0) + p
-        return found
-
-
-def load_generation(folder: Path, body: events.Generation | None) -> Generation | None:
-    """Return a generation from a project's folder; None if its files are missing or changed."""
-    if body is None:
-        return None
-    place = folder / FOLDER / str(body.number)
-    try:
-        if file_digest(place / FEATURES) != body.features or weights_digest(place) != body.weights:
-            return None
-        result = json.loads((place / RESULT).read_text())
-        items = json.loads((place / IDS).read_text())
-        ids, digests = items["ids"], items["digests"]
-        probabilities = np.load(place / PROBABILITIES)
-        classes = result["classes"]
-        cross_fitted = {
-            ids[row]: dict(zip(classes, probs.tolist(), strict=True))
-            for row, probs in zip(result["rows"], probabilities, strict=True)
-        }
-        phrases = dict(zip(result["phrases"], np.load(place / NAMES), strict=True))
-        features = np.load(place / FEATURES, mmap_mode="r")
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    names_hold = bool(result["names_hold"])
-    return Generation(place, body, IdList(ids), features, cross_fitted, phrases, names_hold, digests)
-
-
-def item_digests(kind: str, ids: Sequence[str], items: Sequence[Any]) -> Sequence[str]:
-    """Return a hash of each item's content: of the text, or of the name and size of the image."""
-    return text_digests(items) if kind == "text" else image_digests(items, ids)
-
-
-def with_generation(project: Project, body: events.Generation | None) -> Project:
-    """Return a project with the features of its current generation, if it has one."""
-    generation = load_generation(project.folder, body)
-    if generation is None:
-        return project
-    content = _content_of(project)
-    generation = generation.without_changed(project.kind, project.ids_here, content)
-    rows = generation.rows(project.ids_here, content)
-    return replace(project, features=rows.features, generation=generation)
-
-
-def _content_of(project: Project) -> Callable[[Sequence[str]], Sequence[Any]]:
-    """Return a function from ids to the items of a project."""
-    position = {name: i for i, name in enumerate(project.ids)}
-    return lambda ids: project.some([position[name] for name in ids])
-
-
 def why_frozen(project: Project) -> str:
     """Return a sentence on why a project's encoder cannot be fine-tuned; "" if it can."""
     if project.options.label_separator is not None:
         return "Fine-tuning is for one class per item; the model learns on the features as they are."
     if isinstance(project.ids, Numbered):
         return "For a folder of shards, fine-tune on a sample, and embed all items by the exported encoder."
-    if project.kind not in ("text", "image") or (project.embedded_in is None and project.coming is None):
+    if project.kind not in ("text", "image") or project.made_by is None:
         return "The features came with the source: there is no network to train."
     model = encoder_name(project)
     if model is None:
@@ -232,27 +88,10 @@ def why_frozen(project: Project) -> str:
 
 def encoder_name(project: Project) -> str | None:
     """Return the name or folder of the pretrained model that embeds a project; None if there is none."""
-    if project.coming is not None:
-        model = project.coming.options.model
-    else:
-        record = record_of(project.embedded_in or project.folder) or record_of(project.folder)
-        if record is None or record["fitted_on"]:
-            return None
-        model = record["what"]["model"]
-    name = model or USUAL[project.kind]
-    return ALIASES.get(name, name).removeprefix("st:").removeprefix("mean:")
-
-
-def file_digest(path: Path) -> str:
-    """Return a hash of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def weights_digest(place: Path) -> str:
-    """Return a hash of all weights of a generation."""
-    files = sorted((place / ENCODER).rglob("*.safetensors"))
-    return hashlib.blake2b("".join(map(file_digest, files)).encode(), digest_size=16).hexdigest()
+    made = project.made_by
+    if made is None or made.model is None:
+        return None
+    return ALIASES.get(made.model, made.model).removeprefix("st:").removeprefix("mean:")
 
 
 def _check_room(folder: Path, n_items: int) -> None:
@@ -283,18 +122,17 @@ def opened_desk(
     rows, names : by the original encoder
     """
     trainer = NetworkTrainer(project, rows, names)
-    generation = load_generation(project.folder, state.generation)
-    if state.generation is not None and generation is None:
+    body = state.generation
+    generation = None if body is None else load_generation(project.folder, body)
+    if body is not None and generation is None:
         note(
-            f"the files of generation {state.generation.number} of the fine-tuned network are missing or "
+            f"the files of generation {body.number} of the fine-tuned network are missing or "
             "damaged; labelling continues with the frozen features"
         )
     if generation is None:
         trainer.desk = Desk(rows, store, state, names, mean)
         return trainer.desk, trainer
-    content = _content_of(project)
-    generation = generation.without_changed(project.kind, rows.ids, content)
-    tuned = generation.rows(rows.ids, content)
+    generation, tuned = generation.on(project.kind, rows.ids, content_of(project))
     trainer.desk = Desk(tuned, store, state, generation.class_names(), mean, generation)
     trainer.desk.frozen_rows = rows
     return trainer.desk, trainer
@@ -479,8 +317,8 @@ class NetworkTrainer:
     def _swap_to(self, generation: Generation, body: events.Generation | None = None) -> None:
         """Switch the desk to the features of a generation."""
         ids = self.desk.read(lambda: list(self.desk.ids)).result()
-        generation = generation.without_changed(self.project.kind, ids, self.content)
-        self._swap(generation.rows(ids, self.content), generation.class_names(), generation, body)
+        generation, rows = generation.on(self.project.kind, ids, self.content)
+        self._swap(rows, generation.class_names(), generation, body)
 
     def _swap(
         self,

@@ -21,7 +21,8 @@ from everylabel.labelling.model.training import FeatureTable
 from everylabel.labelling.state.types import AUTO, REVIEW
 from everylabel.labelling.views import OFFERED, STRATEGIES
 from everylabel.projects.arrivals import read_watched
-from everylabel.projects.log import LONGEST_PERSON, Label, Proposed, check_labelled, joined_before
+from everylabel.projects.folder import LogUse
+from everylabel.projects.log import LONGEST_PERSON, Label, Proposed
 from everylabel.projects.project import Project
 
 NO_CLASSES = ClassList(None, {}, {})
@@ -177,8 +178,7 @@ class LabelOptions:
         return how | {
             "classes": self.classes.names,
             "keep": False,
-            "check": check_labelled(self.store, accept=self.accepts),
-            "begin": None if all_at_once else joined_before(self.store),
+            "log": LogUse(self.store, accept=self.accepts, sample=not all_at_once),
         }
 
 

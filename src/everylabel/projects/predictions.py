@@ -29,9 +29,9 @@ from everylabel.models.class_names import NameRows
 from everylabel.models.embedding.embed import Embedder
 from everylabel.models.scaling import Scaling
 from everylabel.models.thresholds import thresholds_of
-from everylabel.projects.features import Progress, broken_rows, embed_as
+from everylabel.projects.features import Progress, broken_rows
+from everylabel.projects.generations import load_generation
 from everylabel.projects.log import read_state
-from everylabel.projects.network import load_generation
 from everylabel.projects.project import Project, left_out, notes_on
 
 if TYPE_CHECKING:
@@ -219,7 +219,8 @@ def _features(
     """Return features, the items without broken images, and notes."""
     if items.features is not None:
         return items.features, items, ()
-    if project.embedded_in is None and embedder is None:
+    made = project.made_by
+    if made is None and embedder is None:
         raise EverylabelError(
             f"project {project.name!r} was labelled on features that came with it; expected new ones of "
             f"{project.features.shape[1]} columns ({', '.join(ARRAYS)}), made the same way: everylabel embed "
@@ -233,8 +234,8 @@ def _features(
     elif embedder is not None:
         features = embedder.rows(items.items)
     else:
-        assert project.embedded_in is not None
-        features = embed_as(items.items, project.embedded_in, project.trust_code, progress)
+        assert made is not None
+        features = made.embed(items.items, project.trust_code, progress)
     broken = broken_rows(features) if items.kind == "image" else ()
     if not broken:
         return features, items, ()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.projects.project import ENDING, IN_MEMORY, check_source, remembered
+from everylabel.projects.folder import ENDING, IN_MEMORY, check_source, remembered
 from everylabel.scale import filesystem
 from everylabel.scale.filesystem import Stamp
 

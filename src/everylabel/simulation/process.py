@@ -10,7 +10,8 @@ from pathlib import Path
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import class_names_in
-from everylabel.projects.project import Project, Remembered, remember, remembered
+from everylabel.projects.folder import Remembered, remember, remembered
+from everylabel.projects.project import Project
 
 READY = "everylabel is ready: "
 PATIENCE = 10  # seconds to stop

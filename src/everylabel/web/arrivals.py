@@ -129,7 +129,7 @@ class Arrivals:
                 for _ in ids:
                     self._waiting.popleft()
                 if self._coming is not None and not self._waiting:
-                    self._coming.finish(self._broken)
+                    self._coming.finish()
                     self._coming = None
             except EverylabelError as error:  # no model, a full disk, labels of too many classes
                 if getattr(error, "code", "") != CHANGED:  # else the next attempt uses the new network

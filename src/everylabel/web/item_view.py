@@ -25,7 +25,8 @@ from everylabel.data.items import Items, Numbered, id_list
 from everylabel.data.media import Picture
 from everylabel.labelling.state.types import Refused
 from everylabel.log.database import PRIVATE
-from everylabel.projects.project import Project, lies_in
+from everylabel.projects.folder import lies_in
+from everylabel.projects.project import Project
 
 NAMES_OF_LABELS = {"label", "labels", "class", "category", "target", "y"}
 COPY, NONE = "guidelines.md", "none"
@@ -38,11 +39,11 @@ def allowed_images(project: Project, others: Sequence[Path] = ()) -> list[Path]:
     Images outside are refused: those of shards one by one, when they are requested, others at once.
     """
     display = project.display
+    if not isinstance(display, Pictures):
+        return []
     home = display.home()
     if home is not None:
         return _resolved([home, *others])
-    if not isinstance(display, Pictures):
-        return []
     own, show = Path(project.source), project.options.show
     allowed = _resolved(
         [own if own.is_dir() else own.parent, *([Path(show).parent] if show else []), *others]

@@ -26,7 +26,8 @@ from everylabel.labelling.model.retrainer import Retrainer, saved_mean
 from everylabel.labelling.service import Service
 from everylabel.projects.arrivals import Watched
 from everylabel.projects.features import Progress
-from everylabel.projects.log import class_names_of, log_mark, open_log
+from everylabel.projects.folder import log_mark
+from everylabel.projects.log import class_names_of, open_log
 from everylabel.projects.network import opened_desk
 from everylabel.projects.options import LabelOptions, check_port
 from everylabel.projects.project import Project

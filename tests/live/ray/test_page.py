@@ -18,7 +18,7 @@ import pytest
 from everylabel.labelling.state.reducer import apply_all
 from everylabel.labelling.state.state import digest, new_state
 from everylabel.log.store import Store
-from everylabel.projects.log import STORE
+from everylabel.projects.folder import STORE
 from everylabel.scale.cluster import connect
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.jobs import embed_shards

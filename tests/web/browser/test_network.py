@@ -4,7 +4,7 @@ from pathlib import Path
 
 from selenium import webdriver
 
-from everylabel.projects.log import check_labelled
+from everylabel.projects.folder import LogUse
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web.server import opened_server
@@ -23,7 +23,7 @@ def test_note_and_curve_show_since_when_the_network_reads_better(
         label(service)
         trainer_of(service)._attempt()
         label(service, 120)  # others: the curve continues
-    project = open_project(source, model=bert, check=check_labelled(None))
+    project = open_project(source, model=bert, log=LogUse())
     opening = opened_server(project, LabelOptions(port=0), print, print, None)
     with opening as here, served(here.server.config) as port:  # in this process: no more attempts are made
         server = Server(source.parent)

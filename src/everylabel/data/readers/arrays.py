@@ -13,11 +13,10 @@ from everylabel.data.cells import text_of
 from everylabel.data.classes import Names, check_classes, label_numbers, no_labels
 from everylabel.data.digests import features_digest, row_digests
 from everylabel.data.display import Columns, Rows, Texts, some_rows
-from everylabel.data.items import MOST_FIELDS, IdList, Items, Options, unique_ids
+from everylabel.data.items import MOST_FIELDS, Items, Options, row_numbers, unique_ids
 from everylabel.data.readers.rows import SUFFIXES as TABLES
 from everylabel.data.readers.rows import check_columns
 from everylabel.data.readers.table import (
-    Ids,
     check_no_columns,
     ids_of,
     image_paths,
@@ -82,17 +81,17 @@ def _items(
     stored: Stored, options: Options, columns: Columns, digests: list[str], advice: Sequence[str] = ()
 ) -> Items:
     notes, features = list[str](), stored.features
-    column = named_ids(options.id_column)
-    numbers = IdList(map(str, range(len(features))))
-    ids = Ids(numbers) if stored.ids is None else Ids(stored.ids, stored.ids, "ids")
-    if column and columns:
-        ids = ids_of(columns, column)
+    own, id_column = (None, None) if stored.ids is None else (unique_ids(stored.ids), "ids")
+    if columns and named_ids(options.id_column) is not None:
+        id_column = named_ids(options.id_column)
+        own = ids_of(columns, id_column)
+    ids = row_numbers(len(features)) if own is None else own
     labels, classes = _labels(stored, options.label_column, check_classes(options.classes), columns, notes)
-    kind, content, display = _described(options, unique_ids(ids.ids), columns)
+    kind, content, display = _described(options, ids, columns)
     return Items(
         features if content is None else content,
         kind,
-        ids.ids,
+        ids,
         labels,
         classes,
         features=features,
@@ -100,8 +99,8 @@ def _items(
         digests=digests,
         notes=tuple(notes),
         advice=tuple(advice),
-        own_ids=ids.own,
-        id_column=ids.column,
+        own_ids=own,
+        id_column=id_column,
         columns=columns,
     )
 
@@ -195,7 +194,7 @@ def _shown(show: Path, options: Options, stored: Stored) -> dict[str, list[Any]]
     labels = None if own else options.label_column
     wanted = (options.text_column, options.image_column, labels, id_column)
     columns = read_columns(show, wanted, options)
-    given = ids_of(columns, id_column).ids if id_column else []
+    given = ids_of(columns, id_column) or []
     if stored.ids is not None and given and set(stored.ids) <= set(given):  # matched by name, in any order
         at = {name: i for i, name in enumerate(given)}
         return some_rows(columns, [at[name] for name in stored.ids])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from everylabel.data.classes import (
 )
 from everylabel.data.digests import bytes_digest, image_digests, text_digests
 from everylabel.data.display import Columns, Pictures, Texts
-from everylabel.data.items import LONGEST_ID, MOST_FIELDS, IdList, Items, Options, unique_ids
+from everylabel.data.items import LONGEST_ID, MOST_FIELDS, Items, Options, row_numbers, unique_ids
 from everylabel.data.media import SUFFIXES as IMAGES
 from everylabel.data.media import are_paths, image_bytes, is_image, unpacked_image
 from everylabel.data.readers.rows import check_columns, column_names, read_rows
@@ -192,7 +192,9 @@ def items_of(
     values = columns[wanted[0]]
     if not values:
         raise EverylabelError(f"source {source!r:.80} has a header and no rows; expected at least one")
-    ids, own, id_column = ids_of(columns, named_ids(options.id_column))
+    id_column = named_ids(options.id_column)
+    own = ids_of(columns, id_column)
+    ids = row_numbers(len(values)) if own is None else own
     labels, classes = _labels(columns, options, len(values), notes)
     others = [name for name in columns if name not in wanted][:MOST_FIELDS]
     fields = {name: columns[name] for name in others}
@@ -282,30 +284,22 @@ def _are_words(values: list[str]) -> bool:
     return bool(filled) and words > len(filled) / 2 and paths < len(filled) / 2
 
 
-class Ids(NamedTuple):
-    """Names of a table's rows: for the log, and the source's own ids if it has some."""
-
-    ids: Sequence[str]
-    own: list[str] | None = None
-    column: str | None = None
-
-
 def named_ids(id_column: str | None) -> str | None:
     """Return the id column that the options name, if any."""
     return None if id_column == NO_IDS else id_column
 
 
-def ids_of(columns: Mapping[str, Sequence[Any]], id_column: str | None) -> Ids:
-    """Return the names of rows: the values of a column, or row numbers."""
+def ids_of(columns: Mapping[str, Sequence[Any]], id_column: str | None) -> list[str] | None:
+    """Return the rows' own ids: the values of a column; None without a column."""
     if id_column is None:
-        return Ids(IdList(map(str, range(len(next(iter(columns.values())))))))
+        return None
     ids = [text_of(value).strip() for value in columns[id_column]]
     if not all(ids):
         raise EverylabelError(
             f"--id-column {id_column!r} is empty in row {ids.index('') + 1}; expected a name in every row, "
             f"or --id-column {NO_IDS}: rows are then recognised by their content"
         )
-    return Ids(unique_ids(ids), ids, id_column)
+    return unique_ids(ids)
 
 
 def check_no_columns(options: Options, instead: str = "a table with this one") -> None:
