@@ -243,11 +243,11 @@ def list_text(cell: Any, separator: str = SEPARATOR) -> str:
 
 def indicator_text(cells: Mapping[str, Any]) -> str:
     """Return a row of 0 and 1, one column per class, as JSON; "" if all cells are empty."""
-    said = {name: _is_there(name, value) for name, value in cells.items() if not is_missing(value)}
-    known = {clean_name(name): int(there) for name, there in said.items() if there is not None}
-    if not known:
+    filled = {name: _is_there(name, value) for name, value in cells.items() if not is_missing(value)}
+    answers = {clean_name(name): int(there) for name, there in filled.items() if there is not None}
+    if not answers:
         return ""
-    return json.dumps([name for name in known if known[name]] if len(known) == len(cells) else known)
+    return json.dumps([name for name in answers if answers[name]] if len(answers) == len(cells) else answers)
 
 
 def _is_there(name: str, value: Any) -> bool | None:

@@ -317,11 +317,11 @@ def with_sent(items: Some, sent: Sequence[Sent], text_column: str | None) -> Som
     if not sent:
         return items
     rest, notes = not_sent(items, {one.id for one in sent}), items.notes
-    left = len(items.ids) - len(rest.ids)
-    if left:
+    twice = len(items.ids) - len(rest.ids)
+    if twice:
         notes = (
             *notes,
-            f"{left:,} rows have ids of items that were sent before; the sent items are used",
+            f"{twice:,} rows have ids of items that were sent before; the sent items are used",
         )
     return replace(rest, notes=notes).followed_by(sent_items(sent, items, text_column))
 

@@ -172,10 +172,10 @@ def match_rows(old: Sequence[str], new: Sequence[str]) -> Matches:
 
     old, new : ids of the rows, or digests of their contents; equal ones are matched in order, first to first
     """
-    left: dict[str, deque[int]] = {}
+    unmatched: dict[str, deque[int]] = {}
     for i, name in enumerate(old):
-        left.setdefault(name, deque()).append(i)
-    return [left[name].popleft() if left.get(name) else None for name in new]
+        unmatched.setdefault(name, deque()).append(i)
+    return [unmatched[name].popleft() if unmatched.get(name) else None for name in new]
 
 
 def compare(known: RecordedRows, items: Items, taken: Sequence[str] = ()) -> Change:

@@ -74,7 +74,7 @@ class StoredRows(NamedTuple):
 
 
 class MadeBy(NamedTuple):
-    """What makes features: a pretrained model, or a fit of TF-IDF or pixels in a file."""
+    """The encoder of features: a pretrained model, or a fit of TF-IDF or pixels in a file."""
 
     kind: str  # of the items: "text" or "image"
     model: str | None
@@ -86,7 +86,7 @@ class MadeBy(NamedTuple):
 
 
 class What(msgspec.Struct, frozen=True):
-    """What was embedded: the kind of the items and their column, and the model, None for the usual one."""
+    """The kind and the column of items that were embedded, and the model; None for the usual one."""
 
     kind: str
     model: str | None = None
@@ -292,7 +292,7 @@ def broken_rows(rows: np.ndarray) -> tuple[int, ...]:
 
 
 def made_by(place: Path) -> MadeBy:
-    """Return what made the features in a folder."""
+    """Return the encoder of the features in a folder."""
     record = record_of(place)
     if record is None:
         raise FileNotFoundError(place / RECORD)

@@ -158,8 +158,8 @@ class NetworkTrainer:
         self._unusable: events.Generation | None = None  # a generation whose files are missing or damaged
         self._failed_at = 0  # number of labels at the last failed attempt
         self._thread = threading.Thread(target=self._work, name="network", daemon=True)
-        for left in (project.folder / FOLDER).glob(f"*{PART}"):  # left by a killed process
-            shutil.rmtree(left, ignore_errors=True)
+        for unfinished in (project.folder / FOLDER).glob(f"*{PART}"):  # of a killed process
+            shutil.rmtree(unfinished, ignore_errors=True)
 
     def start(self) -> None:
         """Start the thread, if the encoder can be fine-tuned."""

@@ -119,11 +119,11 @@ def classifier_of(prepared: Prepared, label_set: LabelSet) -> "LaplaceClassifier
 
 def _labels_by_consensus(prepared: Prepared, label_set: LabelSet) -> tuple[dict[int, Any], list[int]]:
     """Return labels and items of no class, with the consensus where several people answered."""
-    said = label_set.labels | dict.fromkeys(label_set.none, NONE)
-    answers = {i: given for i, given in label_set.answers.items() if i in said}
+    labels = label_set.labels | dict.fromkeys(label_set.none, NONE)
+    answers = {i: given for i, given in label_set.answers.items() if i in labels}
     found = find_consensus(prepared.features, answers, label_set.final)
-    said |= {i: one.label for i, one in found.items() if one.label != NONE or label_set.none}
-    return {i: c for i, c in said.items() if c != NONE}, [i for i, c in said.items() if c == NONE]
+    labels |= {i: agreed.label for i, agreed in found.items() if agreed.label != NONE or label_set.none}
+    return {i: c for i, c in labels.items() if c != NONE}, [i for i, c in labels.items() if c == NONE]
 
 
 def read_labels(
@@ -184,14 +184,14 @@ def predict(
         warnings.simplefilter("always")
         items = _read(project, Path(new), options)
         notes = notes_on(items)
-        features, items, left = _features(project, items, progress, embedder)
+        features, items, about_broken = _features(project, items, progress, embedder)
     warned = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if features.shape[1] != project.features.shape[1]:
         raise EverylabelError(
             f"{str(new)!r} has {features.shape[1]} features; expected {project.features.shape[1]}, as the "
             "project has"
         )
-    all_notes = (*notes, *left, *dict.fromkeys(warned))
+    all_notes = (*notes, *about_broken, *dict.fromkeys(warned))
     return Predicted(items, head.probabilities(features), head.classes, all_notes, head.thresholds)
 
 

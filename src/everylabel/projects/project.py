@@ -109,7 +109,7 @@ class Project(Items):
 
     @property
     def made_by(self) -> MadeBy | None:
-        """What made the features; None if they came with the source."""
+        """The encoder of the features; None if they came with the source."""
         if self.coming is not None:
             return self.coming.made_by
         if self.embedded_in is None:
