@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
 from everylabel.labelling.model.retrainer import retrain
@@ -63,6 +64,15 @@ def test_the_interval_of_a_perfect_share_reaches_it() -> None:
     for n in range(1, 400):
         assert wilson(1.0, n).high == 1.0, n
         assert wilson(0.0, n).low == 0.0, n
+
+
+def test_the_interval_of_f1_is_no_narrower_if_classes_always_agree() -> None:
+    rng = np.random.default_rng(1)
+    present, predicted = rng.random((60, 1)) < 0.5, rng.random((60, 1)) < 0.6
+    one = f1(present, predicted, np.ones(60))
+    five = f1(np.tile(present, 5), np.tile(predicted, 5), np.ones(60))
+    assert one is not None
+    assert five == pytest.approx(one)
 
 
 def test_intervals_hold_the_true_figures() -> None:
