@@ -175,7 +175,12 @@ def _label(source: str, given: "LabelOptions", may_move: bool) -> None:
     check_free(given.host, free_port(given.host, PORT) if may_move else given.port)
     project = opened(source, **given.opening() | _sharded(source, given))
     proposed = read_suggestions(project, given, note)
-    serving = replace(given, labels=_imported(project, given), proposed=proposed, **_rows_of(project))
+    serving = replace(given, labels=_imported(project, given), proposed=proposed)
+    if given.ray is not None:  # the features are at the actors of the cluster
+        from everylabel.scale.project import ShardTable
+
+        features: Any = project.features
+        serving = replace(serving, rows=lambda _: ShardTable(features))
     if may_move:  # chosen last: another command may take a port while this one reads
         serving = replace(serving, port=free_port(given.host, PORT))
         if serving.port != PORT:
@@ -226,19 +231,6 @@ def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
 
     join(given.ray)
     return {"reader": in_memory() if given.ray is None else on_ray(given.ray)}
-
-
-def _rows_of(project: "Project") -> dict[str, Any]:
-    """Return the options with which the server reads features from shards on a Ray cluster."""
-    from everylabel.data.items import Numbered
-
-    if not isinstance(project.ids, Numbered):
-        return {}
-    from everylabel.scale.features import ShardedFeatures
-    from everylabel.scale.project import ShardTable
-
-    features: Any = project.features
-    return {"rows": lambda _: ShardTable(features)} if isinstance(features, ShardedFeatures) else {}
 
 
 def _ready(address: str, host: str) -> None:
