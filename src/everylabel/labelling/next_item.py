@@ -77,7 +77,8 @@ def _test(state: State, person: str) -> int | None:
 def _audit(state: State, person: str) -> int | None:
     """Return an auto-labelled or proposed item that nobody has confirmed yet."""
     free = (item for item in state.audits if item not in state.answers)
-    return next((item for item in chain(free, to_confirm(state)) if is_open_to(state, item, person)), None)
+    proposed = () if state.confirmation is None else to_confirm(state)
+    return next((item for item in chain(free, proposed) if is_open_to(state, item, person)), None)
 
 
 # reason of the lease -> function that finds the item; the most urgent first

@@ -257,7 +257,8 @@ def _promised(kept: Promise) -> dict[str, Any]:
 
 def finishing(state: State) -> dict[str, Any] | None:
     """Return the progress of the confirmations for auto-labelling; None if none are running."""
-    now, promise = certificate_of(state), state.confirmation
+    promise = state.confirmation
+    now = None if promise is None else certificate_of(state)
     if now is None or promise is None:
         return None
     least = len(state.proposals) if now.certified is None else now.certified
