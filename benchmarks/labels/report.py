@@ -47,7 +47,8 @@ from all others.
 
 The arms of everylabel:
 
-- **page**: the labelling page with its defaults, label by label; one item in ten is a random check.
+- **page**: the labelling page with its defaults, label by label, but without fine-tuning; one item in ten is
+  a random check.
 - **page, no names**: the same without class names.
 - **select**: `el.select` in batches of 10 with retraining after each batch. It knows the class names.
 - **select, ask**: the same, and the model learns each label before it chooses the next item.

@@ -72,15 +72,34 @@ def test_only_finished_experiments_have_a_section(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     text = (tmp_path / "report" / "README.md").read_text()
     assert "## Optimal look-ahead (Fig. 7)" in text
-    before, claims = text.split("## The paper's claims")
-    assert "(Fig. 6)" not in before  # its curves are shared, but not all of them
+    assert "(Fig. 6)" not in text  # its curves are shared, but not all of them
     assert "## The whole pool" not in text
-    assert before.index("## Experiments") < before.index("![")
+    claims, experiments = text.split("## Optimal look-ahead")
     tested, others = claims.split("claims are not tested")
     assert UNMEASURED not in tested
     assert UNMEASURED in others
+    assert UNMEASURED not in experiments
     page = (tmp_path / "report" / "report.html").read_text()
-    assert page.index("<img") < page.index("<details>") < page.index(UNMEASURED)
+    assert page.index("<details>") < page.index(UNMEASURED) < page.index("<img")
+
+
+@pytest.mark.usefixtures("small", "unpainted")
+def test_the_answer_comes_first_and_the_making_last(tmp_path: Path) -> None:
+    result = _run("fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "report" / "README.md").read_text()
+    parts = (
+        "This report answers",
+        "| claims | fast |",
+        "## The paper's claims",
+        "## Varying size of the new data",
+        "## Illustration",
+        "## How this report was made",
+        "- command:",
+        "| repetitions |",
+    )
+    assert [text.count(part) for part in parts] == [1] * len(parts)
+    assert sorted(parts, key=text.index) == list(parts)
 
 
 @pytest.mark.usefixtures("small", "unpainted")

@@ -40,14 +40,15 @@ def as_markdown(head: Sequence[str], sections: Iterable[Section]) -> str:
         for picture in section.pictures:
             lines += ["", f"![{picture.caption}]({quote(picture.file)})"]
         for table in section.tables:
-            lines += ["", *_table(table)]
+            lines += ["", *table_lines(table)]
         if section.folded is not None:
             summary, table = section.folded
-            lines += ["", f"<details><summary>{summary}</summary>", "", *_table(table), "", "</details>"]
+            lines += ["", f"<details><summary>{summary}</summary>", "", *table_lines(table), "", "</details>"]
     return "\n".join(lines) + "\n"
 
 
-def _table(rows: Table) -> list[str]:
+def table_lines(rows: Table) -> list[str]:
+    """Return the lines of a table in Markdown."""
     cells = [[cell.replace("|", "\\|").replace("<", "&lt;") for cell in row] for row in rows]
     body = ["| " + " | ".join(row) + " |" for row in cells]
     return [body[0], "|" + "---|" * len(rows[0]), *body[1:]]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from everylabel.core.errors import EverylabelError
 from everylabel.experiments.reporting.claims import UNMEASURED, judge
-from everylabel.experiments.reporting.pages import VERDICTS, Section, Table, as_html, as_markdown
+from everylabel.experiments.reporting.pages import VERDICTS, Section, Table, as_html, as_markdown, table_lines
 from everylabel.experiments.reporting.plots import STYLES, monte_carlo_picture, panels, picture, step_panels
 from everylabel.experiments.reporting.summary import (
     EXPERIMENTS,
@@ -32,6 +32,13 @@ from everylabel.experiments.updating import StepSize
 
 TITLE = "everylabel: the paper, reproduced"
 TRAININGS = {"recipe": "by the paper's recipe (RAdam, 200 epochs)", "fast": "to the optimum by fit_map"}
+QUESTION = """\
+This report answers: which claims of the paper hold when its experiments are repeated? The table counts the
+claims by verdict and lists their numbers."""
+WORDS = """\
+*Recipe*: the last layer is trained by the paper's recipe. *Fast*: it is trained to the optimum by `fit_map`.
+*Speed-up*: claims about time. Below, |D| is the number of labels before an update, and |D+| the number of new
+ones."""
 MADE = "Made by the command below; not edited by hand."
 RULE = """\
 Each claim is tested by a number that is positive if the claim is right, computed in every repetition.
@@ -53,8 +60,9 @@ SHORT = {"recipe": ", trained by the recipe", "fast": ", trained by fit_map", BO
 def write_report(results: Results, command: str, folder: Path) -> Path:
     """Write report.html, README.md and the plots into `folder`; return the page's path."""
     rows = _stored(results)
+    verdicts, claims = _claims(rows)
     sections = [
-        Section("Experiments", "", tables=[_repetition_table(rows)]),
+        claims,
         *(
             _section(name, training, rows[training][name])
             for name in EXPERIMENTS
@@ -63,10 +71,10 @@ def write_report(results: Results, command: str, folder: Path) -> Path:
         ),
         *(_closeness(training, found["stages"]) for training, found in rows.items() if "stages" in found),
         _illustration(),
-        _claims(rows),
-        _runs_and_data(results),
+        _making(results, command, rows),
     ]
-    text = as_markdown(_head(results, command), sections)
+    head = ["# The paper, reproduced", "", QUESTION, "", *table_lines(verdicts), "", WORDS]
+    text = as_markdown(head, sections)
     page, readme = folder / "report.html", folder / "README.md"
     check_folder(folder)
     try:
@@ -137,11 +145,10 @@ def _own(name: str) -> set[str]:
     return set(mine.strategies).difference(*(other.strategies for other in others))
 
 
-def _head(results: Results, command: str) -> list[str]:
+def _making(results: Results, command: str, rows: dict[str, dict[str, list[Row]]]) -> Section:
+    """Return how the report was made: command, versions, repetitions, runs and data."""
     seconds, codes = results.seconds(), results.codes()
-    return [
-        "# The paper, reproduced",
-        "",
+    note = [
         MADE,
         "",
         f"- command: `{command}`",
@@ -150,12 +157,10 @@ def _head(results: Results, command: str) -> list[str]:
         f"- measured by: {'; '.join(f'{code} ({n} cells)' for code, n in codes.items())}",
         *(f"- training, {name}: {text}" for name, text in TRAININGS.items()),
     ]
-
-
-def _runs_and_data(results: Results) -> Section:
     runs = [["command", "began (UTC)", "machine"], *([c, s, m] for c, m, s in results.runs())]
     data = [["data", "digest"], *([title_of(name), digest] for name, digest in results.datasets().items())]
-    return Section("Runs and data", "", tables=[runs, data])
+    tables = [_repetition_table(rows), runs, data]
+    return Section("How this report was made", "\n".join(note), tables=tables)
 
 
 def _duration(seconds: float) -> str:
@@ -184,8 +189,8 @@ def _repetition_table(rows: dict[str, dict[str, list[Row]]]) -> Table:
     return table
 
 
-def _claims(rows: dict[str, dict[str, list[Row]]]) -> Section:
-    """Return the tested claims, a line per training, and the untested claims."""
+def _claims(rows: dict[str, dict[str, list[Row]]]) -> tuple[Table, Section]:
+    """Return the number of claims by verdict; the tested claims, a line per training, and the untested."""
     heading = ["", "claim", "where", "training", "verdict", "found (points of accuracy, ± standard error)"]
     tested, untested = list[list[str]](), list[list[str]]()
     judged = {training: judge(found) for training, found in rows.items()}
@@ -193,11 +198,12 @@ def _claims(rows: dict[str, dict[str, list[Row]]]) -> Section:
         lines = [[*v[:3], t, *v[3:]] for t, v in zip(judged, verdicts, strict=True) if v.found != UNMEASURED]
         tested += lines
         untested += [] if lines else [[*verdicts[0][:3], "", *verdicts[0][3:]]]
-    tables = [_verdicts([*tested, *untested])] + ([[heading, *tested]] if tested else [])
+    tables = [[heading, *tested]] if tested else []
     n = len(untested)
     what = f"{n} more {'claims are' if n > 1 else 'claim is'} not tested: nothing of it was measured here"
     folded = (what, [heading, *untested]) if untested else None
-    return Section("The paper's claims", RULE, tables=tables, folded=folded)
+    section = Section("The paper's claims", RULE, tables=tables, folded=folded)
+    return _verdicts([*tested, *untested]), section
 
 
 def _verdicts(claims: Table) -> Table:
