@@ -135,7 +135,7 @@ return [box.left - room.left, box.left + box.width / 2 - room.left - room.width 
 
 
 def test_pixel_by_pixel_a_picture_stays_in_the_middle(driver: webdriver.Chrome, photos: Server) -> None:
-    page = fresh(driver, photos).open("zoom")
+    page = fresh(driver, photos).open("thumbs")  # who may have the small picture open since an earlier test
     for name in ("small", "wide"):
         page.jump(f"{name}.png")
         width = page.until(lambda: page.find("#item img").get_property("naturalWidth"))
