@@ -345,3 +345,15 @@ def test_labels_of_another_number_are_refused() -> None:
         head.laplace((torch.ones(5, 4), torch.zeros(4)))
     with pytest.raises(el.EverylabelError, match="no numbers"):
         head.laplace((torch.ones(1, 4), ["a"]))
+
+
+def test_labels_beside_a_loader_that_shuffles_are_refused() -> None:
+    model, x = nn.Linear(3, 2), torch.randn(8, 3)
+    y = (x[:, 0] > 0).long()
+    rows = torch.utils.data.TensorDataset(x, y)
+    layer = LastLayer(model)
+    with pytest.raises(el.EverylabelError, match=r"loader that shuffles, and labels .* shuffle=False"):
+        layer.laplace(torch.utils.data.DataLoader(rows, batch_size=4, shuffle=True), labels=y)
+    in_order = layer.laplace(torch.utils.data.DataLoader(rows, batch_size=4), labels=y)
+    assert in_order.data is not None and torch.equal(in_order.data.labels, y)
+    layer.laplace(torch.utils.data.DataLoader(rows, batch_size=4, shuffle=True))  # no order is needed

@@ -119,8 +119,15 @@ class LastLayer:
 
         data is the training data of the model: a loader, a dataset, or (inputs, labels).
         likelihood is "gaussian" unless the layer has one output: then it is "binary".
-        Further options are those of `everylabel.laplace`: weights, classes.
+        Further options are those of `everylabel.laplace`: classes, and labels and weights in the order of
+        data, so that a loader must not shuffle.
         """
+        in_order = [name for name in ("labels", "weights") if options.get(name) is not None]
+        if in_order and isinstance(getattr(data, "sampler", None), torch.utils.data.RandomSampler):
+            raise EverylabelError(
+                f"data is a loader that shuffles, and {in_order[0]} is in the order of the rows; expected a "
+                "loader with shuffle=False"
+            )
         one = self.layer.out_features == 1
         likelihood = likelihood or ("binary" if one else "gaussian")
         if one and likelihood != "binary":
