@@ -355,5 +355,6 @@ def test_labels_beside_a_loader_that_shuffles_are_refused() -> None:
     with pytest.raises(el.EverylabelError, match=r"loader that shuffles, and labels .* shuffle=False"):
         layer.laplace(torch.utils.data.DataLoader(rows, batch_size=4, shuffle=True), labels=y)
     in_order = layer.laplace(torch.utils.data.DataLoader(rows, batch_size=4), labels=y)
-    assert in_order.data is not None and torch.equal(in_order.data.labels, y)
+    assert in_order.data is not None
+    assert torch.equal(in_order.data.labels, y)
     layer.laplace(torch.utils.data.DataLoader(rows, batch_size=4, shuffle=True))  # no order is needed
