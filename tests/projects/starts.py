@@ -10,7 +10,10 @@ from everylabel.data.classes import UNLABELLED, ClassList
 from everylabel.data.display import Columns
 from everylabel.data.items import Items, Options
 from everylabel.labelling.model.training import ClassNames
+from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
+from everylabel.log import events
+from everylabel.log.events import Event
 from everylabel.log.store import Store
 from everylabel.projects.folder import Remembered
 from everylabel.projects.log import Label, bring_up_to_date
@@ -58,5 +61,11 @@ def start(
     about = Remembered("", "test", Options(label_column="kind", label_separator=separator))
     project = Project(**vars(made) | {"folder": Path("nowhere"), "about": about})
     given = {"names_prior" if name == "names" else name: value for name, value in (settings or {}).items()}
+    lease_seconds = given.pop("lease_seconds", None)
     given["classes"] = ClassList(None, dict(descriptions or {}), {})
-    return bring_up_to_date(store, project, LabelOptions(**given | options), note, names).state
+    state = bring_up_to_date(store, project, LabelOptions(**given | options), note, names).state
+    if lease_seconds is not None:  # -1 lets leases end at once; a start refuses it
+        event = Event(state.seq + 1, 0.0, "", events.Settings(lease_seconds=lease_seconds))
+        apply(state, event)
+        store.append([event])
+    return state
