@@ -114,6 +114,31 @@ def test_the_order_is_shown_and_exported_and_the_model_does_not_move(tmp_path: P
         assert counts == {c: int(np.sum(guesses == c)) for c in range(1, 10)}
 
 
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_class_added_while_guesses_are_counted_does_not_mix_up_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, multi_label: bool
+) -> None:
+    with service(tmp_path / "log", ["even", "odd"], multi_label=multi_label, check_every=0) as made:
+        for _ in range(6):
+            item = made.next("me").result()["next"]["item"]["id"]
+            number = truth(item) % 2
+            saved = made.label_set("me", item, [number]) if multi_label else made.label("me", item, number)
+            saved.result()
+        if not multi_label:  # a column after those of the classes
+            made.none_of_these("me", made.next("me").result()["next"]["item"]["id"]).result()
+        before = made.views.guesses.all().copy()
+        made.skip("me", made.next("me").result()["next"]["item"]["id"]).result()  # another version
+        combined = Learner.combined
+
+        def add_class(learner: Learner, items: np.ndarray, logits: np.ndarray) -> np.ndarray:
+            monkeypatch.setattr(Learner, "combined", combined)
+            made.classes.add("ann", "neither").result()
+            return combined(learner, items, logits)
+
+        monkeypatch.setattr(Learner, "combined", add_class)
+        np.testing.assert_array_equal(made.views.guesses.all(), before)
+
+
 def test_a_name_that_hardly_differs_is_asked_about(tmp_path: Path) -> None:
     with service(tmp_path / "log", ["card", "cash"]) as made:
         with pytest.raises(Refused, match="class 'card' already; is 'Card' another") as caught:

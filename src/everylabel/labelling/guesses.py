@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.learner import Learner, predicted
 from everylabel.labelling.queues import MOST, SURE, QueueData, near_copies
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import Refused, Value, absent_in_reply, in_reply
@@ -75,21 +75,21 @@ class Guesses:
     def _scan(self) -> tuple[np.ndarray, dict[int, int]]:
         """Return the predicted class of each item, and the counts, computed once for each version."""
 
-        def look() -> tuple[int, Learner, np.ndarray | None]:
+        def look() -> tuple[int, tuple[int, ...], Learner, np.ndarray | None]:
             version, learner = self.state.seq, self.desk.learner
-            is_known = self._last[0] == version
-            return version, learner, None if is_known else np.array(learner.pool.logits())
+            logits = None if self._last[0] == version else np.array(learner.pool.logits())
+            return version, learner.columns or (NO_CLASS,), learner, logits
 
         with self._counting:
-            version, learner, logits = self.desk.read(look).result()
+            version, columns, learner, logits = self.desk.read(look).result()
             if logits is not None:
                 logits = learner.combined(np.arange(len(logits)), logits)
-                numbers, best = np.array(learner.columns or (NO_CLASS,)), logits.argmax(axis=1)
+                numbers, best = np.array(columns), logits.argmax(axis=1)
                 guess, counts = numbers[best], np.bincount(best, minlength=len(numbers))
                 if learner.multi_label:
-                    predicted = learner.predicted(learner.link(logits))
-                    guess[~predicted.any(axis=1)] = NO_CLASS
-                    counts = predicted.sum(axis=0)
+                    predicted_classes = predicted(learner.link(logits), learner.thresholds_of(columns))
+                    guess[~predicted_classes.any(axis=1)] = NO_CLASS
+                    counts = predicted_classes.sum(axis=0)
                 by_class = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
                 self._last = version, guess, by_class
             return self._last[1:]
