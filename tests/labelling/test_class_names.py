@@ -13,7 +13,14 @@ from everylabel.labelling import desk as desk_module
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.model.training import ClassNames, Encoder, FeatureTable, phrases_of, prepare
+from everylabel.labelling.model.training import (
+    ClassNames,
+    Encoder,
+    FeatureTable,
+    confirmed_names,
+    phrases_of,
+    prepare,
+)
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
@@ -328,3 +335,11 @@ def test_multi_label_project_uses_class_names_until_labels_contradict_them(tmp_p
         retrain(made.desk)
         assert made.desk.learner.names is None
         assert min(ranked(made)) > 0.8
+
+
+def test_the_test_of_names_warns_of_no_outliers_since_opening_the_project_has() -> None:
+    x = np.asarray(PREPARED.features[np.arange(60)]).copy()
+    x[3] *= 1e6
+    vectors = {c: MEANING[word][None] for c, word in enumerate(WORDS)}
+    labels = dict(enumerate(TRUTH[:40].tolist()))
+    confirmed_names(vectors, x, labels, 4, PREPARED.scaling)  # a warning would fail the test

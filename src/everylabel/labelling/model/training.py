@@ -282,6 +282,7 @@ def columns_out(place: Place, columns: Sequence[int]) -> frozenset[int]:
     return found if len(found) < len(columns) else frozenset()
 
 
+@outliers_known()
 def confirmed_names(
     vectors: Mapping[int, np.ndarray],
     features: np.ndarray | LazyScaled,
