@@ -86,6 +86,17 @@ def test_probabilities_of_classes_follow_merges_and_removals() -> None:
     np.testing.assert_allclose(left, [[1.0], [1.0]])
 
 
+def test_scores_count_if_all_suggestions_with_probabilities_lost_their_class() -> None:
+    state = state_after(
+        events.Suggested("llm", ["a"], [2], over=[1, 2], probabilities=[[0.2, 0.8]]),
+        events.Suggested("llm", ["b"], [0], [0.75]),
+    )
+    assert state.suggested()[0].probs is not None
+    apply(state, Event(4, 0.0, "me", events.Remove(2)))
+    (left,) = state.suggested()
+    assert (left.items.tolist(), left.classes.tolist(), left.probs) == ([1], [0], None)
+
+
 def test_sent_probabilities_are_kept_once(tmp_path: Path) -> None:
     with service(tmp_path / "log.sqlite") as made:
         said = [Sent(IDS[0], "3", 0.6, {"3": 0.6, "4": 0.4})]

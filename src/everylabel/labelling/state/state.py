@@ -290,7 +290,10 @@ class State:
         return self._suggested[1]
 
     def _of_source(self, source: str) -> Suggestions:
-        found = [(self.position[i], one) for i, one in self.suggestions[source].items() if i in self.position]
+        current = {number: self.book.current(number) for number in range(len(self.classes))}
+        to = {number: now for number, now in current.items() if now is not None}
+        known = ((self.position.get(name), one) for name, one in self.suggestions[source].items())
+        found = [(item, one) for item, one in known if item is not None and one.class_ in to]
         probs = None
         if any(one.probs for _, one in found):
             probs = np.zeros((len(found), len(self.classes)), np.float32)
@@ -304,8 +307,7 @@ class State:
             np.array([np.nan if one.score is None else one.score for _, one in found], float),
             probs,
         )
-        current = {number: self.book.current(number) for number in range(len(self.classes))}
-        return made.translated({number: now for number, now in current.items() if now is not None})
+        return made.translated(to)
 
     def suggestions_to(self, item: int) -> list[tuple[str, Suggestion]]:
         """Return (source, suggestion) pairs for one item, mapped to the current classes."""
