@@ -53,6 +53,8 @@ def test_a_browser_keeps_only_what_is_named_by_its_content(client, content: str,
 class Gallery:
     """Pictures that are decoded until a gate opens."""
 
+    guesses = None  # of other endpoints
+
     def __init__(self) -> None:
         self.began, self.open = threading.Semaphore(0), threading.Event()
 
