@@ -268,11 +268,10 @@ def test_suspect_label_can_be_read_and_errors_are_counted(page: Page) -> None:
     page.dialog("q")
     page.until(lambda: page.all("[data-queue=suspect]"))
     page.script(SUSPECT)
-    page.until(lambda: page.all("dialog .result-note"))
-    assert page.find("dialog [role=status]").text == (
+    page.until(lambda: "Wrong with a probability of 72" in page.text("dialog .result-note"))
+    assert page.text("dialog [role=status]") == (
         "About 2 of 58 labels may be wrong. The most suspect one is shown."
     )
-    assert "Wrong with a probability of 72" in page.find("dialog .result-note").text
     cut = """const text = document.querySelector("dialog .result-text");
         return text.scrollHeight > text.clientHeight + 1"""
     assert not page.script(cut)
