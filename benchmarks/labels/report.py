@@ -161,8 +161,7 @@ def summary(curves: Curves) -> str:
         if len(shares) == 2:
             parts.append(
                 f"- To be as accurate as margin sampling with {n} labels, the page needs {n * shares[0]:.0f} "
-                f"labels on texts with three or more classes,\n  and {n * shares[1]:.0f} on images, and on "
-                "texts with two classes."
+                f"labels on texts with three or more classes,\n  and {n * shares[1]:.0f} on the other sets."
             )
     rivals, n_rivals = rivals_of(curves), len(rivals_of(curves))
     gains = [each.mean for each in regrets(curves, OURS, rivals, "both", in_order(curves)).values()]
