@@ -49,7 +49,8 @@ class Made:
 
     def read(self, view: Callable[[], None]) -> "Future[None]":
         found: Future[None] = Future()
-        found.set_result(view())
+        view()
+        found.set_result(None)
         return found
 
     def label_set(self) -> None:
